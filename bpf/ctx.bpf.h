@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * State: one runq per CPU, one task_ctx per task, counters per CPU. This and knobs.bpf.h are the only
+ * headers that define maps or globals.
+ *
+ * Locking. A runq belongs to its CPU: runnable, enqueue, running, stopping, quiescent, yield and
+ * dispatch all hold that CPU's rq lock. The exception is a task that moves: the first callback that
+ * tells of it holds only the destination's rq lock, and must take the task out of the source's sums.
+ * So everything that other CPUs change (eq, nr, idle_gen) is under runq->lock as well, one runq lock at
+ * a time, no kfunc inside. What only the owner changes (curr_*) needs the rq lock alone.
+ * A task_ctx is under the rq lock of the CPU that its task is on.
+ */
+#ifndef __EEVDFX_CTX_BPF_H
+#define __EEVDFX_CTX_BPF_H
+
+struct runq {
+	struct bpf_spin_lock lock;
+	u32 nr; /* runnable tasks accounted here, the running one included */
+	struct eevdf_rq eq;
+	u64 avg_vruntime; /* V when it was last computed; read without the lock by others */
+	u32 idle_gen; /* how often nr fell to 0: debts to a CPU that had nobody left are void */
+
+	/* The running task, for wakeups on this CPU. Owner only. */
+	bool curr_idle; /* SCHED_IDLE */
+	bool preempting; /* a wakeup has won and the switch is on its way */
+	u32 curr_weight;
+	u64 curr_since; /* when it was last charged; 0: none of our tasks runs */
+	u64 curr_vruntime; /* as last charged */
+	u64 curr_deadline;
+	u64 curr_vprot;
+
+	u64 rescue_at; /* jiffies of the next look for a task that waits too long. Owner only. */
+} __attribute__((aligned(128)));
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* nr_cpu_ids, set before load */
+	__type(key, u32);
+	__type(value, struct runq);
+} runqs SEC(".maps");
+
+struct task_ctx {
+	struct eevdf_se se;
+	u64 sum_exec_ns; /* p->se.sum_exec_runtime when last charged */
+	s32 cpu; /* whose runq holds or last held it */
+	u32 idle_gen; /* of that runq when the task went to sleep owing */
+	bool on_rq; /* accounted in runqs[cpu] */
+	bool running;
+	bool owes; /* sleeps with its vruntime kept (delay_dequeue) */
+	bool rel_deadline; /* se.deadline is relative to se.vruntime: it did not sleep */
+	bool forked; /* never been runnable */
+	bool searched; /* select_cpu looked for an idle CPU on this wakeup */
+	bool sync; /* the waker said that it is about to sleep */
+	bool preempts; /* this wakeup wins against the running task */
+	bool eligible; /* at its last join or charge: which queue to try first */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_ctx);
+} task_ctxs SEC(".maps");
+
+/* Rows of whole cache lines: no two CPUs write the same line. Read by the daemon through mmap. */
+u64 stats[EEVDFX_MAX_CPUS][EEVDFX_STATS_PER_CPU] __attribute__((aligned(128)));
+
+static __always_inline struct runq *runq_of(s32 cpu)
+{
+	u32 key = cpu;
+
+	return bpf_map_lookup_elem(&runqs, &key);
+}
+
+/* NULL when the context could not be allocated: the task is scheduled without accounting. */
+static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&task_ctxs, p, NULL, 0);
+}
+
+/* On the CPU that executes, not the one decided for; interrupts are off in all callers but select_cpu. */
+static __always_inline void stat_add(enum stat_idx idx, u64 n)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	stats[cpu & (EEVDFX_MAX_CPUS - 1)][idx] += n;
+}
+
+static __always_inline void stat_inc(enum stat_idx idx)
+{
+	stat_add(idx, 1);
+}
+
+/* A CPU's two queues: READY by deadline, WAIT by vruntime. Ids of user DSQs are any 63-bit number. */
+static __always_inline u64 dsq_ready(s32 cpu)
+{
+	return (u64)cpu << 1;
+}
+
+static __always_inline u64 dsq_wait(s32 cpu)
+{
+	return ((u64)cpu << 1) | 1;
+}
+
+#endif /* __EEVDFX_CTX_BPF_H */

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What BPF and the daemon share: limits, knobs, topology tables and counters. The skeleton generator
+ * reads these types from BTF, so the daemon has no second copy of them.
+ */
+#ifndef __EEVDFX_INTF_H
+#define __EEVDFX_INTF_H
+
+/* Both bounds are powers of two: an index is masked instead of tested on hot paths. */
+enum eevdfx_limits {
+	EEVDFX_MAX_CPUS = 1024,
+	EEVDFX_STATS_PER_CPU = 32,
+};
+
+/*
+ * The switchable rules. Read on every scheduling decision, written only by the daemon; a cache line
+ * of their own, so that a change does not drag a counter along.
+ */
+struct knobs {
+	u64 slice_ns; /* a request of a task that asked for no slice of its own, 100 us .. 100 ms */
+	bool place_lag; /* a waking task gets back the lag it left with; off: placed at V */
+	bool run_to_parity; /* a picked task keeps the CPU to the end of its request */
+	bool wakeup_preemption; /* off: a wakeup never interrupts the running task */
+	bool delay_dequeue; /* a sleeper's debt is paid by the others' progress; off: kept as it was */
+	u8 pad[52];
+};
+
+_Static_assert(sizeof(struct knobs) == 64, "one cache line");
+
+/*
+ * Where a CPU looks for work: cpu_order[] lists all CPUs sorted by node, LLC and core; a CPU's LLC
+ * and node are ranges of positions in it, [first, end).
+ */
+struct cpu_topo {
+	u16 pos; /* of this CPU in cpu_order[] */
+	u16 llc_first;
+	u16 llc_end;
+	u16 node_first;
+	u16 node_end;
+	u16 node_id;
+};
+
+/*
+ * Counters, kept per CPU. A group names what its members add up to.
+ */
+enum stat_idx {
+	/* every enqueue: DIRECT + PREEMPT + READY + WAIT + NOCTX */
+	STAT_ENQ_DIRECT, /* nobody else runnable on the CPU: straight to its local DSQ */
+	STAT_ENQ_PREEMPT, /* a wakeup that interrupts the running task */
+	STAT_ENQ_READY, /* queued by deadline */
+	STAT_ENQ_WAIT, /* queued by vruntime, not eligible yet */
+	STAT_ENQ_NOCTX, /* no task context to be had: local DSQ, default slice */
+
+	/* every dispatch that found work: KEEP + PICK + FALLBACK + STEAL */
+	STAT_PICK_KEEP, /* the previous task goes on */
+	STAT_PICK_READY, /* the eligible task with the earliest deadline */
+	STAT_PICK_FALLBACK, /* none was eligible: the one nearest to it */
+	STAT_PICK_STEAL, /* own queues empty: a task of another CPU */
+
+	/* upkeep of the two queues */
+	STAT_PROMOTE, /* WAIT -> READY */
+	STAT_DEMOTE, /* READY -> WAIT */
+	STAT_RESCUE, /* waited longer than the rescue bound, moved to the front */
+
+	/* every wakeup that searched: IDLE_FOUND + IDLE_NONE */
+	STAT_IDLE_FOUND,
+	STAT_IDLE_NONE,
+	STAT_IDLE_KICK, /* an idle CPU was told that a task waits elsewhere */
+
+	STAT_MIGRATE, /* a task's lag followed it to another CPU */
+	STAT_RACE, /* a task was not accounted where it was expected; repaired */
+
+	EEVDFX_NR_STATS,
+};
+
+_Static_assert(EEVDFX_NR_STATS <= EEVDFX_STATS_PER_CPU,
+	       "a CPU's row is padded to whole cache lines");
+
+#endif /* __EEVDFX_INTF_H */

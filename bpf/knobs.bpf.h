@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the daemon sets: the rules (may change while we run), and the facts about the machine (fixed at
+ * load). Defaults live in src/knobs.rs; the values here only keep an object loadable by itself.
+ */
+#ifndef __EEVDFX_KNOBS_BPF_H
+#define __EEVDFX_KNOBS_BPF_H
+
+/* Volatile: read anew on every decision. A reader may see an old value once, never a torn one. */
+volatile struct knobs knobs = {
+	.slice_ns = 2800000,
+	.place_lag = true,
+	.run_to_parity = true,
+	.wakeup_preemption = true,
+	.delay_dequeue = true,
+};
+
+const volatile u32 nr_cpu_ids = 1;
+const volatile u64 tick_ns = 4000000; /* TICK_NSEC */
+const volatile u16 cpu_order[EEVDFX_MAX_CPUS];
+const volatile struct cpu_topo cpu_topo[EEVDFX_MAX_CPUS];
+
+#endif /* __EEVDFX_KNOBS_BPF_H */

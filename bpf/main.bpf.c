@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * scx_eevdfx: the fair class's EEVDF as a sched_ext scheduler. Every CPU has a virtual time of its own
+ * (runq.bpf.h) and picks exactly (pick.bpf.h); an idle CPU takes work from the nearest busy one
+ * (balance.bpf.h). This file only wires the callbacks, in the order of a task's life.
+ *
+ * Good for what the fair class is good for, with rules that can be switched. Weak where CPUs are busy
+ * and unequal: they are not balanced against each other yet.
+ */
+#include <scx/common.bpf.h>
+#include <scx/compat.bpf.h>
+
+#include "intf.h"
+#include "eevdf.h"
+#include "knobs.bpf.h"
+#include "ctx.bpf.h"
+#include "runq.bpf.h"
+#include "pick.bpf.h"
+#include "idle.bpf.h"
+#include "balance.bpf.h"
+#include "preempt.bpf.h"
+#include "dump.bpf.h"
+
+char _license[] SEC("license") = "GPL";
+
+UEI_DEFINE(uei);
+
+/*
+ * Without memory for a context the fork still succeeds; the task then runs first come, first served
+ * and is not accounted.
+ */
+s32 BPF_STRUCT_OPS_SLEEPABLE(eevdfx_init_task, struct task_struct *p,
+			     struct scx_init_task_args *args)
+{
+	struct task_ctx *tctx;
+
+	tctx = bpf_task_storage_get(&task_ctxs, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (tctx)
+		tctx->forked = args->fork;
+	return 0;
+}
+
+/* The task enters this class: from fork, from another class, or because we were just attached. */
+void BPF_STRUCT_OPS(eevdfx_enable, struct task_struct *p)
+{
+	struct task_ctx *tctx = task_ctx_of(p);
+
+	if (!tctx)
+		return;
+	tctx->se.weight = task_weight(p);
+	tctx->se.slice_ns = task_slice_ns(p);
+	tctx->se.vlag = 0;
+	tctx->se.rem = 0;
+	tctx->owes = false;
+	tctx->rel_deadline = false;
+}
+
+s32 BPF_STRUCT_OPS(eevdfx_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	return select_idle(p, prev_cpu, wake_flags);
+}
+
+void BPF_STRUCT_OPS(eevdfx_runnable, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *tctx = task_ctx_of(p);
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct runq *rq = runq_of(cpu);
+
+	if (!tctx || !rq || tctx->on_rq)
+		return;
+	runq_join(rq, p, tctx, cpu, may_preempt(tctx, enq_flags));
+}
+
+void BPF_STRUCT_OPS(eevdfx_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *tctx = task_ctx_of(p);
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct runq *rq = runq_of(cpu);
+
+	if (!tctx || !rq) {
+		stat_inc(STAT_ENQ_NOCTX);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, enq_flags);
+		return;
+	}
+	if (tctx->cpu != cpu || !tctx->on_rq)
+		runq_migrate(rq, p, tctx, cpu);
+	queue_task(rq, p, tctx, cpu, enq_flags);
+}
+
+void BPF_STRUCT_OPS(eevdfx_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct runq *rq = runq_of(cpu);
+	struct task_ctx *tctx;
+
+	if (!rq)
+		return;
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
+		tctx = task_ctx_of(prev);
+		if (tctx && tctx->running) {
+			pick_with_prev(rq, cpu, prev, tctx);
+			return;
+		}
+	}
+	if (!pick_without_prev(rq, cpu))
+		steal(cpu);
+}
+
+void BPF_STRUCT_OPS(eevdfx_running, struct task_struct *p)
+{
+	struct task_ctx *tctx = task_ctx_of(p);
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct runq *rq = runq_of(cpu);
+
+	if (!tctx || !rq)
+		return;
+	if (tctx->cpu != cpu || !tctx->on_rq)
+		runq_migrate(rq, p, tctx, cpu);
+	tctx->running = true;
+	tctx->sum_exec_ns = p->se.sum_exec_runtime;
+	rq->preempting = false;
+	runq_set_curr(rq, p, tctx, eevdf_window_ns(&tctx->se, knobs.run_to_parity), scx_bpf_now());
+}
+
+/* A task that goes to sleep is charged in quiescent, which follows in the same call. */
+void BPF_STRUCT_OPS(eevdfx_stopping, struct task_struct *p, bool runnable)
+{
+	struct task_ctx *tctx = task_ctx_of(p);
+	struct runq *rq;
+
+	if (!tctx || !tctx->running || !runnable)
+		return;
+	rq = runq_of(tctx->cpu);
+	if (!rq)
+		return;
+	runq_charge(rq, p, tctx);
+	tctx->running = false;
+	rq->curr_since = 0;
+}
+
+void BPF_STRUCT_OPS(eevdfx_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct task_ctx *tctx = task_ctx_of(p);
+	struct runq *rq;
+
+	if (!tctx || !tctx->on_rq)
+		return;
+	rq = runq_of(tctx->cpu);
+	if (rq)
+		runq_leave(rq, p, tctx, deq_flags & SCX_DEQ_SLEEP);
+}
+
+bool BPF_STRUCT_OPS(eevdfx_yield, struct task_struct *from, struct task_struct *to)
+{
+	struct task_ctx *tctx = task_ctx_of(from);
+	struct runq *rq;
+
+	if (to)
+		return false;
+	if (tctx && tctx->running) {
+		rq = runq_of(tctx->cpu);
+		if (rq)
+			runq_yield(rq, from, tctx);
+	}
+	scx_bpf_task_set_slice(from, 0);
+	return true;
+}
+
+void BPF_STRUCT_OPS(eevdfx_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu, bool idle)
+{
+	if (!idle)
+		dump_runq(cpu);
+}
+
+void BPF_STRUCT_OPS(eevdfx_dump_task, struct scx_dump_ctx *dctx, struct task_struct *p)
+{
+	dump_task_ctx(p);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(eevdfx_init)
+{
+	u32 cpu;
+	s32 ret;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		s32 node = cpu_topo[cpu & (EEVDFX_MAX_CPUS - 1)].node_id;
+
+		ret = scx_bpf_create_dsq(dsq_ready(cpu), node);
+		if (!ret)
+			ret = scx_bpf_create_dsq(dsq_wait(cpu), node);
+		if (ret) {
+			scx_bpf_error("cannot create the queues of CPU %u on node %d: %d", cpu,
+				      node, ret);
+			return ret;
+		}
+	}
+	return 0;
+}
+
+void BPF_STRUCT_OPS(eevdfx_exit, struct scx_exit_info *ei)
+{
+	UEI_RECORD(uei, ei);
+}
+
+/* clang-format off */
+SCX_OPS_DEFINE(eevdfx_ops,
+	       .init_task = (void *)eevdfx_init_task,
+	       .enable = (void *)eevdfx_enable,
+	       .select_cpu = (void *)eevdfx_select_cpu,
+	       .runnable = (void *)eevdfx_runnable,
+	       .enqueue = (void *)eevdfx_enqueue,
+	       .dispatch = (void *)eevdfx_dispatch,
+	       .running = (void *)eevdfx_running,
+	       .stopping = (void *)eevdfx_stopping,
+	       .quiescent = (void *)eevdfx_quiescent,
+	       .yield = (void *)eevdfx_yield,
+	       .dump_cpu = (void *)eevdfx_dump_cpu,
+	       .dump_task = (void *)eevdfx_dump_task,
+	       .init = (void *)eevdfx_init,
+	       .exit = (void *)eevdfx_exit,
+	       .timeout_ms = 30000,
+	       .name = "eevdfx");

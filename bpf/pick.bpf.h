@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Which task runs next: fair.c pick_eevdf() on two of the kernel's own DSQs.
+ *
+ * Problem. The pick is the earliest deadline among the eligible. The kernel finds it in a tree ordered
+ * by deadline and augmented with the least vruntime; a DSQ has one key and no augmentation.
+ *
+ * How it works. READY, by deadline, holds tasks that were eligible when last looked at; WAIT, by
+ * vruntime, the others. The pick is exact if READY holds every eligible task and its head is eligible:
+ *
+ *	V moved forward	 some of WAIT became eligible; they are its head: promote while v <= V
+ *	V moved backward some of READY no longer are: demote while the *head* is not, leave the rest
+ *
+ * So an insertion may choose either queue. A task is promoted about once per wait, and a demotion needs a
+ * join with credit or a leave in debt, a few per thousand picks.
+ *
+ * Limits. Both loops are capped, since they run with interrupts off. A task that stays in the wrong
+ * queue is late by one dispatch, not lost.
+ */
+#ifndef __EEVDFX_PICK_BPF_H
+#define __EEVDFX_PICK_BPF_H
+
+#define PROMOTE_MAX 32
+#define DEMOTE_MAX 8
+
+/*
+ * Nobody in the fair class waits longer than its share decides, and a share can be tiny: a SCHED_IDLE
+ * hog beside 50 others runs 4 ms in 68 s. The watchdog ejects everyone after 30 s. So a task that has
+ * waited for RESCUE_WAIT_SECS runs a request out of turn (charged as any other), one per RESCUE_GAP
+ * and CPU. Those are found at the far ends of the queues, RESCUE_SCAN_MAX tasks deep.
+ */
+#define RESCUE_WAIT_SECS 10
+#define RESCUE_GAP_MS 20
+#define RESCUE_IDLE_GAP_MS 1000
+#define RESCUE_SCAN_MAX 256
+
+static __always_inline u64 ms_to_jiffies(u64 ms)
+{
+	return ms * 1000000 / tick_ns;
+}
+
+static __always_inline void promote(s32 cpu, u64 avg)
+{
+	struct task_struct *p;
+	u32 nr = 0;
+
+	bpf_for_each(scx_dsq, p, dsq_wait(cpu), 0) {
+		struct task_ctx *tctx;
+
+		if (!eevdf_eligible(p->scx.dsq_vtime, avg))
+			break;
+		tctx = task_ctx_of(p);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, tctx ? tctx->se.deadline : avg);
+		scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_ready(cpu), 0);
+		if (++nr == PROMOTE_MAX)
+			break;
+	}
+	if (nr)
+		stat_add(STAT_PROMOTE, nr);
+}
+
+enum pick {
+	PICK_NONE,
+	PICK_PREV,
+	PICK_OTHER,
+};
+
+/*
+ * @prev: eligible and still runnable, or NULL. A tie in deadlines goes to it: no switch. The slice was
+ * set when the task was queued; neither vruntime nor deadline have changed since.
+ */
+static __always_inline enum pick pick_ready(s32 cpu, u64 avg, const struct task_ctx *prev)
+{
+	enum pick ret = PICK_NONE;
+	struct task_struct *p;
+	u32 nr = 0;
+
+	bpf_for_each(scx_dsq, p, dsq_ready(cpu), 0) {
+		struct task_ctx *tctx = task_ctx_of(p);
+
+		if (tctx && !eevdf_eligible(tctx->se.vruntime, avg) && nr < DEMOTE_MAX) {
+			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, tctx->se.vruntime);
+			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_wait(cpu), 0);
+			nr++;
+			continue;
+		}
+		if (prev && !eevdf_before(p->scx.dsq_vtime, prev->se.deadline)) {
+			ret = PICK_PREV;
+			break;
+		}
+		/* Fails when somebody pulled it away meanwhile. */
+		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0)) {
+			ret = PICK_OTHER;
+			break;
+		}
+	}
+	if (nr)
+		stat_add(STAT_DEMOTE, nr);
+	return ret;
+}
+
+/* Runnable for longer than the bound. runnable_at is what the watchdog looks at. */
+static __always_inline bool waited_too_long(const struct task_struct *p, u64 now_jiffies)
+{
+	return now_jiffies - p->scx.runnable_at > ms_to_jiffies(RESCUE_WAIT_SECS * 1000ULL);
+}
+
+static __always_inline bool rescue_from(u64 dsq_id, u64 now_jiffies)
+{
+	struct task_struct *p;
+	u32 nr = 0;
+
+	bpf_for_each(scx_dsq, p, dsq_id, SCX_DSQ_ITER_REV) {
+		if (waited_too_long(p, now_jiffies) &&
+		    scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
+			return true;
+		if (++nr == RESCUE_SCAN_MAX)
+			break;
+	}
+	return false;
+}
+
+static __noinline bool rescue(struct runq *rq, s32 cpu)
+{
+	u64 now = bpf_jiffies64();
+	bool found;
+
+	if (!rq || eevdf_before(now, rq->rescue_at))
+		return false;
+	found = rescue_from(dsq_wait(cpu), now) || rescue_from(dsq_ready(cpu), now);
+	rq->rescue_at = now + ms_to_jiffies(found ? RESCUE_GAP_MS : RESCUE_IDLE_GAP_MS);
+	if (found)
+		stat_inc(STAT_RESCUE);
+	return found;
+}
+
+/* @p runs on: put_prev/set_next and their callbacks do not happen then. */
+static __always_inline void keep(struct runq *rq, struct task_struct *p, struct task_ctx *tctx)
+{
+	u64 window_ns = eevdf_window_ns(&tctx->se, knobs.run_to_parity);
+
+	scx_bpf_task_set_slice(p, window_ns);
+	runq_set_curr(rq, p, tctx, window_ns, scx_bpf_now());
+	stat_inc(STAT_PICK_KEEP);
+}
+
+/*
+ * The running task's request has ended, or its protection, and it wants to go on. True: it or another
+ * one was chosen.
+ */
+static __always_inline bool pick_with_prev(struct runq *rq, s32 cpu, struct task_struct *prev,
+					   struct task_ctx *tctx)
+{
+	u64 avg = runq_charge(rq, prev, tctx);
+
+	if (rq->nr == 1) {
+		keep(rq, prev, tctx);
+		return true;
+	}
+	if (rescue(rq, cpu))
+		return true;
+	promote(cpu, avg);
+	if (pick_ready(cpu, avg, tctx->eligible ? tctx : NULL) == PICK_OTHER) {
+		stat_inc(STAT_PICK_READY);
+		return true;
+	}
+	keep(rq, prev, tctx);
+	return true;
+}
+
+/* The CPU is free: its last task sleeps, or belongs to another class. */
+static __always_inline bool pick_without_prev(struct runq *rq, s32 cpu)
+{
+	u64 avg;
+
+	if (!rq->nr)
+		return false;
+	if (rq->nr > 1) {
+		if (rescue(rq, cpu))
+			return true;
+		avg = runq_refresh(rq);
+		promote(cpu, avg);
+		if (pick_ready(cpu, avg, NULL) == PICK_OTHER) {
+			stat_inc(STAT_PICK_READY);
+			return true;
+		}
+	} else if (scx_bpf_dsq_move_to_local(dsq_ready(cpu), 0)) {
+		/* The only candidate: no need to know V. */
+		stat_inc(STAT_PICK_READY);
+		return true;
+	}
+	if (scx_bpf_dsq_move_to_local(dsq_wait(cpu), 0) ||
+	    scx_bpf_dsq_move_to_local(dsq_ready(cpu), 0)) {
+		stat_inc(STAT_PICK_FALLBACK);
+		return true;
+	}
+	return false;
+}
+
+#endif /* __EEVDFX_PICK_BPF_H */

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The boundary to the BPF part: opening, loading and attaching it, and the memory it shares with
+//! us. All `unsafe` code of the program is here.
+//!
+//! The shared memory is maps that the kernel writes while we read: counters are read with volatile
+//! reads, each exact by itself but not all of one instant.
+
+use std::ffi::{CString, c_char, c_int, c_long};
+use std::fs;
+use std::mem::MaybeUninit;
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{Ordering, fence};
+
+use anyhow::{Context, Result, bail};
+use libbpf_rs::libbpf_sys::bpf_object_open_opts;
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{Link, OpenObject};
+use scx_utils::libbpf_clap_opts::LibbpfOpts;
+use scx_utils::{ScxExitKind, UEI_DUMP_PTR_MUTEX, compat, scx_ops_attach, scx_ops_load, scx_ops_open};
+
+use crate::kconfig;
+use crate::knobs::Knobs;
+use crate::topology::Topology;
+
+#[allow(missing_docs, clippy::all, clippy::pedantic, clippy::restriction, unused_qualifications)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/bpf_skel.rs"));
+}
+
+use skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types};
+
+// Same number as in intf.h.
+const _: () = assert!(size_of::<types::knobs>() == 64);
+
+/// Counters that each CPU has room for; more than are in use.
+pub const STATS_PER_CPU: usize = 32;
+
+/// Place for the libbpf object, which a scheduler borrows for as long as it lives.
+pub type Storage = MaybeUninit<OpenObject>;
+
+/// The flags of the scheduler in the kernel that we want, with their value there; 0 where the
+/// kernel does not know one.
+pub fn wanted_flags() -> [(&'static str, u64); 3] {
+    [
+        ("ENQ_EXITING", *compat::SCX_OPS_ENQ_EXITING),
+        ("ENQ_MIGRATION_DISABLED", *compat::SCX_OPS_ENQ_MIGRATION_DISABLED),
+        ("ALLOW_QUEUED_WAKEUP", *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP),
+    ]
+}
+
+/// The opened, not yet loaded BPF object.
+pub struct Opened<'a>(OpenBpfSkel<'a>);
+
+impl<'a> Opened<'a> {
+    /// Opens the object.
+    ///
+    /// # Errors
+    /// Fails on an option that cannot be used, and on what libbpf refuses.
+    pub fn new(storage: &'a mut Storage, libbpf: &LibbpfOpts) -> Result<Self> {
+        let options = OpenOptions::new(libbpf)?;
+        let skel = scx_ops_open!(BpfSkelBuilder::default(), storage, eevdfx_ops, Some(options.raw))?;
+        Ok(Opened(skel))
+    }
+
+    /// CPUs that the tables have room for.
+    pub fn max_cpus(&self) -> usize {
+        self.0.maps.rodata_data.as_ref().map_or(0, |rodata| rodata.cpu_order.len())
+    }
+
+    /// Fills in everything that is fixed from the load on, and the first values of the knobs.
+    /// `tick_ns` is the length of a scheduler tick; a dump length of 0 is the kernel's default.
+    ///
+    /// # Errors
+    /// Fails when libbpf did not map the object's data.
+    pub fn configure(&mut self, topology: &Topology, knobs: &Knobs, tick_ns: u64, exit_dump_len: u32) -> Result<()> {
+        let nr_cpu_ids = topology.order.len() as u32;
+        let maps = &mut self.0.maps;
+        let (Some(rodata), Some(data)) = (maps.rodata_data.as_mut(), maps.data_data.as_mut()) else {
+            bail!("libbpf did not map the BPF object's data");
+        };
+        rodata.nr_cpu_ids = nr_cpu_ids;
+        rodata.tick_ns = tick_ns;
+        rodata.cpu_order[..topology.order.len()].copy_from_slice(&topology.order);
+        for (entry, place) in rodata.cpu_topo.iter_mut().zip(&topology.places) {
+            *entry = types::cpu_topo {
+                pos: place.pos,
+                llc_first: place.llc.0,
+                llc_end: place.llc.1,
+                node_first: place.node.0,
+                node_end: place.node.1,
+                node_id: place.node_id,
+            };
+        }
+        data.knobs.slice_ns = knobs.slice_us * 1000;
+        data.knobs.place_lag.write(knobs.place_lag);
+        data.knobs.run_to_parity.write(knobs.run_to_parity);
+        data.knobs.wakeup_preemption.write(knobs.wakeup_preemption);
+        data.knobs.delay_dequeue.write(knobs.delay_dequeue);
+
+        let ops = self.0.struct_ops.eevdfx_ops_mut();
+        ops.exit_dump_len = exit_dump_len;
+        ops.flags |= wanted_flags().iter().fold(0, |flags, (_, flag)| flags | flag);
+
+        for mut map in self.0.open_object_mut().maps_mut() {
+            if map.name() == "runqs" {
+                map.set_max_entries(nr_cpu_ids).context("cannot size the map runqs")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads the object into the kernel, past its verifier.
+    ///
+    /// # Errors
+    /// Fails with libbpf's error code; the reason is in libbpf's warnings.
+    pub fn load(self) -> Result<Loaded<'a>> {
+        let mut skel = self.0;
+        let skel = scx_ops_load!(skel, eevdfx_ops, uei)?;
+        Ok(Loaded { skel, link: None })
+    }
+}
+
+/// The loaded BPF object, attached or not. Detaches when dropped.
+pub struct Loaded<'a> {
+    skel: BpfSkel<'a>,
+    link: Option<Link>,
+}
+
+impl Loaded<'_> {
+    /// Makes it the system's scheduler. An error in its own init is not reported here but by
+    /// [`Loaded::exit`].
+    ///
+    /// # Errors
+    /// Fails when another scheduler is attached.
+    pub fn attach(&mut self) -> Result<()> {
+        self.link = Some(scx_ops_attach!(self.skel, eevdfx_ops)?);
+        Ok(())
+    }
+
+    /// Gives the system back to the kernel's own scheduler; returns when that is done.
+    pub fn detach(&mut self) {
+        self.link = None;
+    }
+
+    /// How and why the scheduler ended in the kernel; none while it runs.
+    pub fn exit(&self) -> Option<Exit> {
+        let uei = &self.skel.maps.data_data.as_ref()?.uei;
+        // SAFETY: a field of the mapped .data, which lives as long as the skeleton; volatile
+        // because the kernel writes it.
+        let kind = unsafe { ptr::read_volatile(&raw const uei.kind) };
+        if kind == 0 {
+            return None;
+        }
+        // Pairs with the cmpxchg in UEI_RECORD, which writes `kind` last.
+        fence(Ordering::Acquire);
+        Some(Exit {
+            kind,
+            code: uei.exit_code,
+            cpu: u32::try_from(uei.exit_cpu).ok(),
+            reason: until_nul(&uei.reason),
+            message: until_nul(&uei.msg),
+            dump: self.dump(),
+        })
+    }
+
+    /// The dump that came with an exit; empty if none did. Tasks may bear any bytes in their names.
+    fn dump(&self) -> String {
+        let len = self.skel.maps.rodata_data.map_or(0, |rodata| rodata.uei_dump_len as usize);
+        let start = UEI_DUMP_PTR_MUTEX.lock().map_or(ptr::null(), |dump| dump.ptr);
+        if start.is_null() {
+            return String::new();
+        }
+        // SAFETY: scx_ops_load!() pointed it at the mapped value of the dump's map and made that
+        // `uei_dump_len` bytes long. The map lives as long as the skeleton, libbpf keeps the
+        // address when it loads, and the kernel wrote it before `kind`.
+        let bytes = unsafe { std::slice::from_raw_parts(start, len) };
+        until_nul(bytes)
+    }
+
+    /// The counters, summed over the CPUs in order of enum stat_idx.
+    pub fn counters(&self) -> [u64; STATS_PER_CPU] {
+        let mut sums = [0u64; STATS_PER_CPU];
+        let Some(bss) = self.skel.maps.bss_data.as_ref() else {
+            return sums;
+        };
+        let nr_cpus = self.skel.maps.rodata_data.map_or(0, |rodata| rodata.nr_cpu_ids as usize);
+        for row in bss.stats.iter().take(nr_cpus) {
+            for (sum, counter) in sums.iter_mut().zip(row) {
+                // SAFETY: a counter in the mapped .bss, which lives as long as the skeleton;
+                // volatile because its CPU writes it.
+                *sum = sum.wrapping_add(unsafe { ptr::read_volatile(counter) });
+            }
+        }
+        sums
+    }
+}
+
+/// How the scheduler ended in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    kind: i32,
+    code: i64,
+    cpu: Option<u32>,
+    reason: String,
+    message: String,
+    /// State of the scheduler and of the CPUs at the end, text of many lines; may be empty.
+    pub dump: String,
+}
+
+impl Exit {
+    /// True when someone asked for it: unregistered, or ejected by SysRq-S. False for errors.
+    pub fn was_asked_for(&self) -> bool {
+        self.kind <= ScxExitKind::UnregKern as i32 || self.kind == ScxExitKind::SysRq as i32
+    }
+
+    /// True when the kernel wants the scheduler to start again, as it does after CPU hotplug.
+    pub fn wants_restart(&self) -> bool {
+        let may = [ScxExitKind::UnregBPF as i32, ScxExitKind::UnregKern as i32];
+        may.contains(&self.kind) && self.code as u64 & *scx_utils::SCX_ECODE_ACT_RESTART != 0
+    }
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let reason = if self.reason.is_empty() { "unknown reason" } else { &self.reason };
+        f.write_str(reason)?;
+        if !self.message.is_empty() {
+            write!(f, ": {}", self.message)?;
+        }
+        match self.cpu {
+            Some(cpu) => write!(f, " (on CPU {cpu})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What libbpf is to do when it opens the object; owns the strings that `raw` points to.
+struct OpenOptions {
+    raw: bpf_object_open_opts,
+    _strings: Vec<CString>,
+}
+
+impl OpenOptions {
+    fn new(given: &LibbpfOpts) -> Result<Self> {
+        let user_kconfig = match &given.kconfig {
+            Some(path) => Some(fs::read_to_string(path).with_context(|| format!("--kconfig {path}: cannot read it"))?),
+            None => None,
+        };
+        let root = Path::new("/");
+        let kconfig = kconfig::text(root, user_kconfig, || has_preempt_rcu(root));
+        let mut strings = Vec::new();
+        let mut pointer = |option: &str, text: &Option<String>| -> Result<*const c_char> {
+            let Some(text) = text else {
+                return Ok(ptr::null());
+            };
+            let string = CString::new(text.as_str()).with_context(|| format!("{option}: holds a NUL byte"))?;
+            // The heap buffer stays where it is when the CString is moved.
+            let start = string.as_ptr();
+            strings.push(string);
+            Ok(start)
+        };
+        let raw = bpf_object_open_opts {
+            sz: size_of::<bpf_object_open_opts>() as _,
+            relaxed_maps: given.relaxed_maps.unwrap_or(false),
+            kconfig: pointer("--kconfig", &kconfig)?,
+            pin_root_path: pointer("--pin-root-path", &given.pin_root_path)?,
+            btf_custom_path: pointer("--btf-custom-path", &given.btf_custom_path)?,
+            bpf_token_path: pointer("--bpf-token-path", &given.bpf_token_path)?,
+            ..Default::default()
+        };
+        Ok(OpenOptions { raw, _strings: strings })
+    }
+}
+
+/// With CONFIG_PREEMPT_RCU __rcu_read_lock() is a function of its own, else it is always inlined.
+fn has_preempt_rcu(root: &Path) -> bool {
+    compat::ksym_exists("__rcu_read_lock").unwrap_or_else(|_| kconfig::version_says_preempt(root))
+}
+
+/// The text before the first NUL, whatever its bytes.
+fn until_nul(chars: &[c_char]) -> String {
+    let bytes: Vec<u8> = chars.iter().map(|c| *c as u8).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The length of the kernel's scheduler tick in ns (1/HZ), from the resolution of the coarse clock.
+///
+/// # Errors
+/// Fails where there is no such clock.
+pub fn tick_ns() -> Result<u64> {
+    #[repr(C)]
+    struct Timespec {
+        sec: c_long,
+        nsec: c_long,
+    }
+    const CLOCK_MONOTONIC_COARSE: c_int = 6;
+    unsafe extern "C" {
+        fn clock_getres(clock: c_int, resolution: *mut Timespec) -> c_int;
+    }
+    let mut resolution = Timespec { sec: 0, nsec: 0 };
+    // SAFETY: the pointer is to a timespec that outlives the call.
+    let error = unsafe { clock_getres(CLOCK_MONOTONIC_COARSE, &mut resolution) };
+    if error != 0 || resolution.sec != 0 || resolution.nsec <= 0 {
+        bail!("the clock CLOCK_MONOTONIC_COARSE does not tell the length of a tick");
+    }
+    Ok(resolution.nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exit(kind: ScxExitKind, code: u64) -> Exit {
+        Exit {
+            kind: kind as i32,
+            code: code as i64,
+            cpu: None,
+            reason: "runnable task stall".to_string(),
+            message: String::new(),
+            dump: String::new(),
+        }
+    }
+
+    #[test]
+    fn unregistering_and_sysrq_are_asked_for_and_errors_are_not() {
+        use ScxExitKind::{Error, ErrorBPF, ErrorStall, SysRq, Unreg, UnregBPF, UnregKern};
+        for kind in [Unreg, UnregBPF, UnregKern, SysRq] {
+            assert!(exit(kind, 0).was_asked_for());
+        }
+        for kind in [Error, ErrorBPF, ErrorStall] {
+            assert!(!exit(kind, 0).was_asked_for());
+        }
+    }
+
+    #[test]
+    fn an_exit_reads_as_one_line() {
+        let mut e = exit(ScxExitKind::ErrorStall, 0);
+        assert_eq!(e.to_string(), "runnable task stall");
+        e.message = "sleep[77] failed to run for 5.1s".to_string();
+        e.cpu = Some(3);
+        assert_eq!(e.to_string(), "runnable task stall: sleep[77] failed to run for 5.1s (on CPU 3)");
+    }
+
+    #[test]
+    fn broken_utf8_in_a_name_is_no_trouble() {
+        assert_eq!(until_nul(&[0x61, 0xc3u8 as c_char, 0, 0x62]), "a\u{fffd}");
+    }
+
+    #[test]
+    fn a_tick_is_one_of_the_usual_lengths() {
+        let hz = 1_000_000_000 / tick_ns().expect("Linux has the clock");
+        assert!([100, 250, 300, 1000].contains(&hz), "{hz}");
+    }
+
+    #[test]
+    fn a_kconfig_file_that_cannot_be_read_is_named() {
+        let given = LibbpfOpts { kconfig: Some("/nonexistent".to_string()), ..Default::default() };
+        let error = OpenOptions::new(&given).err().expect("a refusal");
+        assert!(format!("{error:#}").starts_with("--kconfig /nonexistent: cannot read it"));
+    }
+}

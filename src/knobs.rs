@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Decides which rules of the scheduler can be switched, what each of them trades, and its default.
+//!
+//! [`KNOBS`] is the only list: the command line, its help and the start-up report are made from it,
+//! so that a knob added here appears everywhere. What a knob does is in the BPF part (`struct knobs`
+//! in `bpf/intf.h`, written by [`crate::bpf`]).
+
+/// The values a knob takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Domain {
+    /// On (1) or off (0); `off` is the long option that turns it off.
+    Switch {
+        /// Long option without its dashes, `no-...`.
+        off: &'static str,
+    },
+    /// A whole number, both bounds included.
+    Number {
+        /// Unit of the value and of the bounds.
+        unit: &'static str,
+        /// Smallest value.
+        min: u64,
+        /// Largest value.
+        max: u64,
+    },
+}
+
+/// One switchable rule.
+#[derive(Debug)]
+pub struct Knob {
+    /// Name in snake_case; a number's name ends in its unit.
+    pub name: &'static str,
+    /// Long option that sets it, or turns it on, without its dashes.
+    pub option: &'static str,
+    /// Accepted values.
+    pub domain: Domain,
+    /// The default in words.
+    pub default: &'static str,
+    /// The in-kernel scheduler's own switch: a flag of debugfs `sched/features`, or a debugfs file.
+    pub kernel: &'static str,
+    /// What the rule is, in one line.
+    pub summary: &'static str,
+    /// What on, or a larger value, does.
+    pub up: &'static str,
+    /// What off, or a smaller value, does.
+    pub down: &'static str,
+    get: fn(&Knobs) -> u64,
+    set: fn(&mut Knobs, u64),
+}
+
+/// A value for every knob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Knobs {
+    /// Request of a task that asked for no slice of its own, us.
+    pub slice_us: u64,
+    /// A waking task gets back the lag it left with.
+    pub place_lag: bool,
+    /// A picked task keeps the CPU to the end of its request.
+    pub run_to_parity: bool,
+    /// A wakeup may interrupt the running task.
+    pub wakeup_preemption: bool,
+    /// A sleeper's debt is paid off by the progress of the others.
+    pub delay_dequeue: bool,
+}
+
+/// Every knob, in the order in which help and reports show them.
+pub static KNOBS: [Knob; 5] = [
+    Knob {
+        name: "slice_us",
+        option: "slice-us",
+        domain: Domain::Number { unit: "us", min: 100, max: 100_000 },
+        default: "as the kernel's: 700 us * (1 + log2(min(online CPUs, 8)))",
+        kernel: "base_slice_ns",
+        summary: "Request of a task that asked for no slice of its own",
+        up: "fewer switches and warmer caches: throughput, and long requests end sooner",
+        down: "competing tasks wait less for their turn: latency of short requests",
+        get: |k| k.slice_us,
+        set: |k, v| k.slice_us = v,
+    },
+    Knob {
+        name: "place_lag",
+        option: "place-lag",
+        domain: Domain::Switch { off: "no-place-lag" },
+        default: "on",
+        kernel: "PLACE_LAG",
+        summary: "A waking task gets back the lag it left with",
+        up: "fair over sleeps: what a task was owed, or owes, survives them",
+        down: "placed at the average: every wakeup is eligible at once, sleepers gain on hogs",
+        get: |k| u64::from(k.place_lag),
+        set: |k, v| k.place_lag = v != 0,
+    },
+    Knob {
+        name: "run_to_parity",
+        option: "run-to-parity",
+        domain: Domain::Switch { off: "no-run-to-parity" },
+        default: "on",
+        kernel: "RUN_TO_PARITY",
+        summary: "A picked task keeps the CPU to the end of its request",
+        up: "fewer switches: throughput",
+        down: "a task with an earlier deadline takes over sooner: wakeup latency",
+        get: |k| u64::from(k.run_to_parity),
+        set: |k, v| k.run_to_parity = v != 0,
+    },
+    Knob {
+        name: "wakeup_preemption",
+        option: "wakeup-preemption",
+        domain: Domain::Switch { off: "no-wakeup-preemption" },
+        default: "on",
+        kernel: "WAKEUP_PREEMPTION",
+        summary: "A wakeup may interrupt the running task",
+        up: "a waking task with an earlier deadline runs at once: wakeup latency",
+        down: "it waits until the running task's slice ends: throughput, nearly first come first served",
+        get: |k| u64::from(k.wakeup_preemption),
+        set: |k, v| k.wakeup_preemption = v != 0,
+    },
+    Knob {
+        name: "delay_dequeue",
+        option: "delay-dequeue",
+        domain: Domain::Switch { off: "no-delay-dequeue" },
+        default: "on",
+        kernel: "DELAY_DEQUEUE",
+        summary: "A sleeper's debt is paid off by the progress of the others",
+        up: "a task that ran more than its share and then slept long enough owes nothing",
+        down: "it owes the same after any sleep: held back after short bursts",
+        get: |k| u64::from(k.delay_dequeue),
+        set: |k, v| k.delay_dequeue = v != 0,
+    },
+];
+
+impl Knob {
+    /// The accepted values in words: `on or off`, `100..=100000 us`.
+    pub fn range(&self) -> String {
+        match self.domain {
+            Domain::Switch { .. } => "on or off".to_string(),
+            Domain::Number { unit, min, max } => format!("{min}..={max} {unit}"),
+        }
+    }
+
+    /// Reads a value in the knob's unit, or `on` and `off`.
+    ///
+    /// # Errors
+    /// Says what is accepted when `text` is none of it.
+    pub fn parse(&self, text: &str) -> Result<u64, String> {
+        let value = match self.domain {
+            Domain::Switch { .. } => ["off", "on"].iter().position(|s| *s == text).map(|v| v as u64),
+            Domain::Number { min, max, .. } => text.parse().ok().filter(|v| (min..=max).contains(v)),
+        };
+        value.ok_or_else(|| format!("{} takes {}", self.name, self.range()))
+    }
+
+    /// Writes `value` the way people read it, with its unit.
+    pub fn format(&self, value: u64) -> String {
+        match self.domain {
+            Domain::Switch { .. } => if value == 0 { "off" } else { "on" }.to_string(),
+            Domain::Number { unit, .. } => format!("{value} {unit}"),
+        }
+    }
+}
+
+impl Knobs {
+    /// The defaults of a machine with `nr_online` CPUs in use.
+    pub fn defaults(nr_online: usize) -> Self {
+        let factor = 1 + nr_online.clamp(1, 8).ilog2();
+        Knobs {
+            slice_us: 700 * u64::from(factor),
+            place_lag: true,
+            run_to_parity: true,
+            wakeup_preemption: true,
+            delay_dequeue: true,
+        }
+    }
+
+    /// The value of `knob`, in its unit; a switch is 0 or 1.
+    pub fn get(&self, knob: &Knob) -> u64 {
+        (knob.get)(self)
+    }
+
+    /// Sets `knob`; `value` is one that [`Knob::parse`] returned.
+    pub fn set(&mut self, knob: &Knob, value: u64) {
+        (knob.set)(self, value);
+    }
+
+    /// One line a knob: name, value, and the default where it is another.
+    pub fn report(&self, defaults: &Knobs) -> Vec<String> {
+        KNOBS
+            .iter()
+            .map(|knob| {
+                let (value, default) = (self.get(knob), defaults.get(knob));
+                let mark = if value == default {
+                    String::new()
+                } else {
+                    format!("  (default {})", knob.format(default))
+                };
+                format!("{:<18} {}{mark}", knob.name, knob.format(value))
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn default_slice_follows_the_kernel_and_stops_growing_at_eight_cpus() {
+    let slices = [0, 1, 2, 3, 4, 8, 1024].map(|n| Knobs::defaults(n).slice_us);
+    assert_eq!(slices, [700, 700, 1400, 1400, 2100, 2800, 2800]);
+}
+
+#[test]
+fn defaults_are_what_the_table_says_and_within_its_ranges() {
+    for knob in &KNOBS {
+        let value = Knobs::defaults(8).get(knob);
+        match knob.domain {
+            Domain::Switch { .. } => assert_eq!(knob.format(value), knob.default, "{}", knob.name),
+            Domain::Number { min, max, .. } => assert!((min..=max).contains(&value), "{}", knob.name),
+        }
+    }
+}
+
+#[test]
+fn every_knob_sets_its_own_field_only() {
+    for knob in &KNOBS {
+        let defaults = Knobs::defaults(8);
+        let mut changed = defaults;
+        changed.set(knob, 1 - defaults.get(knob).min(1));
+        let differing: Vec<_> = KNOBS.iter().filter(|k| changed.get(k) != defaults.get(k)).map(|k| k.name).collect();
+        assert_eq!(differing, [knob.name]);
+    }
+}
+
+#[test]
+fn options_are_the_names_with_dashes_and_numbers_end_in_their_unit() {
+    for knob in &KNOBS {
+        assert_eq!(knob.option, knob.name.replace('_', "-"));
+        match knob.domain {
+            Domain::Switch { off } => assert_eq!(off, format!("no-{}", knob.option)),
+            Domain::Number { unit, .. } => assert!(knob.name.ends_with(unit)),
+        }
+    }
+}
+
+#[test]
+fn values_outside_the_range_are_refused_with_the_range() {
+    let slice = &KNOBS[0];
+    for bad in ["99", "100001", "-5", "", "2.8", "1e3", "99999999999999999999999"] {
+        let error = slice.parse(bad).expect_err(bad);
+        assert_eq!(error, "slice_us takes 100..=100000 us");
+    }
+    assert_eq!(slice.parse("100"), Ok(100));
+    assert_eq!(KNOBS[1].parse("off"), Ok(0));
+    assert_eq!(KNOBS[1].parse("yes"), Err("place_lag takes on or off".to_string()));
+}
+
+#[test]
+fn report_marks_only_what_differs_from_the_default() {
+    let defaults = Knobs::defaults(8);
+    let knobs = Knobs { place_lag: false, ..defaults };
+    let report = knobs.report(&defaults);
+    assert_eq!(report[0], "slice_us           2800 us");
+    assert_eq!(report[1], "place_lag          off  (default on)");
+}

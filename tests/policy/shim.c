@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The host's copy of bpf/eevdf.h, with a linkable name for each function that the tests call. Built by
+ * build.rs with -fsanitize=undefined: signed overflow and bad shifts trap.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int32_t s32;
+typedef int64_t s64;
+
+#include "eevdf.h"
+
+/* clang-format off */
+#define EXPORT(ret, name, params, args) \
+	ret host_##name params \
+	{ \
+		return eevdf_##name args; \
+	}
+
+EXPORT(u32, weight_of_nice, (s32 nice), (nice))
+EXPORT(s64, div_floor, (s64 num, u64 den), (num, den))
+EXPORT(s64, div_trunc, (s64 num, u64 den), (num, den))
+EXPORT(u64, vtime, (u64 ns, u32 weight), (ns, weight))
+EXPORT(u64, avg_vruntime, (const struct eevdf_rq *rq, u64 ran_ns), (rq, ran_ns))
+EXPORT(bool, eligible, (u64 vruntime, u64 avg), (vruntime, avg))
+EXPORT(void, move_zero, (struct eevdf_rq *rq, u64 avg), (rq, avg))
+EXPORT(void, add, (struct eevdf_rq *rq, const struct eevdf_se *se), (rq, se))
+EXPORT(void, sub, (struct eevdf_rq *rq, const struct eevdf_se *se), (rq, se))
+EXPORT(void, charge, (struct eevdf_rq *rq, struct eevdf_se *se, u64 ns), (rq, se, ns))
+EXPORT(s64, lag_limit, (u64 slice, u64 tick, u32 weight), (slice, tick, weight))
+EXPORT(s64, lag, (u64 avg, u64 vruntime, s64 limit), (avg, vruntime, limit))
+EXPORT(s64, delayed_lag, (s64 vlag, u64 avg, u64 vruntime), (vlag, avg, vruntime))
+EXPORT(u64, place, (u64 avg, s64 vlag, u32 weight, u64 sum_weight), (avg, vlag, weight, sum_weight))
+EXPORT(s64, rescale, (s64 x, u32 from, u32 to), (x, from, to))
+EXPORT(bool, renew, (struct eevdf_se *se, u64 slice_ns), (se, slice_ns))
+EXPORT(void, forfeit, (struct eevdf_rq *rq, struct eevdf_se *se), (rq, se))
+EXPORT(u64, window_ns, (const struct eevdf_se *se, bool run_to_parity), (se, run_to_parity))
+EXPORT(bool, wakeup_preempts,
+       (const struct eevdf_se *se, bool idle, bool normal, const struct eevdf_curr *curr, u64 avg),
+       (se, idle, normal, curr, avg))
