@@ -28,6 +28,7 @@ struct runq {
 	u64 curr_vruntime; /* as last charged */
 	u64 curr_deadline;
 	u64 curr_vprot;
+	u64 curr_end; /* when its window ends, on the clock of curr_since */
 
 	u64 rescue_at; /* jiffies of the next look for a task that waits too long. Owner only. */
 } __attribute__((aligned(128)));
@@ -38,6 +39,18 @@ struct {
 	__type(key, u32);
 	__type(value, struct runq);
 } runqs SEC(".maps");
+
+struct hrtick {
+	struct bpf_timer timer;
+	u64 at; /* when it fires, 0: not armed */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* nr_cpu_ids, set before load */
+	__type(key, u32);
+	__type(value, struct hrtick);
+} hrticks SEC(".maps");
 
 struct task_ctx {
 	struct eevdf_se se;

@@ -22,7 +22,8 @@ struct knobs {
 	bool run_to_parity; /* a picked task keeps the CPU to the end of its request */
 	bool wakeup_preemption; /* off: a wakeup never interrupts the running task */
 	bool delay_dequeue; /* a sleeper's debt is paid by the others' progress; off: kept as it was */
-	u8 pad[52];
+	bool hrtick; /* a request ends on time; off: at the next tick */
+	u8 pad[51];
 };
 
 _Static_assert(sizeof(struct knobs) == 64, "one cache line");
@@ -66,6 +67,9 @@ enum stat_idx {
 	STAT_IDLE_FOUND,
 	STAT_IDLE_NONE,
 	STAT_IDLE_KICK, /* an idle CPU was told that a task waits elsewhere */
+
+	STAT_HRTICK_ARM, /* a timer for the end of a request */
+	STAT_HRTICK_KICK, /* the request had ended and somebody waited */
 
 	STAT_MIGRATE, /* a task's lag followed it to another CPU */
 	STAT_RACE, /* a task was not accounted where it was expected; repaired */

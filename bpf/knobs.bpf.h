@@ -13,6 +13,7 @@ volatile struct knobs knobs = {
 	.run_to_parity = true,
 	.wakeup_preemption = true,
 	.delay_dequeue = true,
+	.hrtick = true,
 };
 
 const volatile u32 nr_cpu_ids = 1;

@@ -15,6 +15,7 @@
 #include "knobs.bpf.h"
 #include "ctx.bpf.h"
 #include "runq.bpf.h"
+#include "hrtick.bpf.h"
 #include "pick.bpf.h"
 #include "idle.bpf.h"
 #include "balance.bpf.h"
@@ -118,7 +119,7 @@ void BPF_STRUCT_OPS(eevdfx_running, struct task_struct *p)
 	tctx->running = true;
 	tctx->sum_exec_ns = p->se.sum_exec_runtime;
 	rq->preempting = false;
-	runq_set_curr(rq, p, tctx, eevdf_window_ns(&tctx->se, knobs.run_to_parity), scx_bpf_now());
+	start_window(rq, p, tctx, cpu, eevdf_window_ns(&tctx->se, knobs.run_to_parity));
 }
 
 /* A task that goes to sleep is charged in quiescent, which follows in the same call. */
@@ -187,9 +188,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdfx_init)
 		ret = scx_bpf_create_dsq(dsq_ready(cpu), node);
 		if (!ret)
 			ret = scx_bpf_create_dsq(dsq_wait(cpu), node);
+		if (!ret)
+			ret = hrtick_init(cpu);
 		if (ret) {
-			scx_bpf_error("cannot create the queues of CPU %u on node %d: %d", cpu,
-				      node, ret);
+			scx_bpf_error("cannot set up CPU %u on node %d: %d", cpu, node, ret);
 			return ret;
 		}
 	}

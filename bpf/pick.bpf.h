@@ -134,13 +134,25 @@ static __noinline bool rescue(struct runq *rq, s32 cpu)
 	return found;
 }
 
+/* @p has the CPU from now on. */
+static __always_inline void start_window(struct runq *rq, struct task_struct *p,
+					 struct task_ctx *tctx, s32 cpu, u64 window_ns)
+{
+	u64 now = scx_bpf_now();
+
+	runq_set_curr(rq, p, tctx, window_ns, now);
+	if (rq->nr > 1)
+		hrtick_arm(rq, cpu, now);
+}
+
 /* @p runs on: put_prev/set_next and their callbacks do not happen then. */
-static __always_inline void keep(struct runq *rq, struct task_struct *p, struct task_ctx *tctx)
+static __always_inline void keep(struct runq *rq, struct task_struct *p, struct task_ctx *tctx,
+				 s32 cpu)
 {
 	u64 window_ns = eevdf_window_ns(&tctx->se, knobs.run_to_parity);
 
 	scx_bpf_task_set_slice(p, window_ns);
-	runq_set_curr(rq, p, tctx, window_ns, scx_bpf_now());
+	start_window(rq, p, tctx, cpu, window_ns);
 	stat_inc(STAT_PICK_KEEP);
 }
 
@@ -154,7 +166,7 @@ static __always_inline bool pick_with_prev(struct runq *rq, s32 cpu, struct task
 	u64 avg = runq_charge(rq, prev, tctx);
 
 	if (rq->nr == 1) {
-		keep(rq, prev, tctx);
+		keep(rq, prev, tctx, cpu);
 		return true;
 	}
 	if (rescue(rq, cpu))
@@ -164,7 +176,7 @@ static __always_inline bool pick_with_prev(struct runq *rq, s32 cpu, struct task
 		stat_inc(STAT_PICK_READY);
 		return true;
 	}
-	keep(rq, prev, tctx);
+	keep(rq, prev, tctx, cpu);
 	return true;
 }
 
@@ -184,8 +196,9 @@ static __always_inline bool pick_without_prev(struct runq *rq, s32 cpu)
 			stat_inc(STAT_PICK_READY);
 			return true;
 		}
-	} else if (scx_bpf_dsq_move_to_local(dsq_ready(cpu), 0)) {
-		/* The only candidate: no need to know V. */
+	} else if (scx_bpf_dsq_move_to_local(dsq_ready(cpu), 0) ||
+		   scx_bpf_dsq_move_to_local(dsq_wait(cpu), 0)) {
+		/* The only candidate: alone it is at V, wherever it was queued. */
 		stat_inc(STAT_PICK_READY);
 		return true;
 	}

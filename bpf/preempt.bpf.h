@@ -66,6 +66,7 @@ static __always_inline void queue_task(struct runq *rq, struct task_struct *p,
 		stat_inc(STAT_ENQ_WAIT);
 		scx_bpf_dsq_insert_vtime(p, dsq_wait(cpu), window_ns, tctx->se.vruntime, enq_flags);
 	}
+	hrtick_arm(rq, cpu, scx_bpf_now());
 	if (!searched)
 		kick_idle_for(p);
 }

@@ -146,6 +146,7 @@ static __always_inline void runq_set_curr(struct runq *rq, const struct task_str
 	rq->curr_vprot = se->vruntime + eevdf_vtime(window_ns, se->weight);
 	rq->curr_weight = se->weight;
 	rq->curr_idle = p->policy == SCHED_IDLE;
+	rq->curr_end = now + window_ns;
 	rq->curr_since = now;
 }
 

@@ -25,7 +25,7 @@ missing_packages() {
 		gcc gcc
 		pkg-config pkg-config
 		clang-19 clang-19
-		libclang1-19 /usr/lib/llvm-19/lib/libclang*.so*
+		libclang1-19 /usr/lib/llvm-19/lib/libclang-19.so*
 		clang-format-19 clang-format-19
 		libelf-dev /usr/include/libelf.h
 		zlib1g-dev /usr/include/zlib.h
@@ -48,7 +48,7 @@ install() {
 install_qemu() {
 	local codename candidate options
 
-	candidate=$(apt-cache policy qemu-system-x86 | sed -n 's/ *Candidate: \([0-9]*:\)\?//p')
+	candidate=$(LC_ALL=C apt-cache policy qemu-system-x86 | sed -n 's/ *Candidate: \([0-9]*:\)\?//p')
 	if printf '8.1\n%s\n' "$candidate" | sort -CV; then
 		install install -y -q --no-install-recommends qemu-system-x86
 		return
@@ -64,7 +64,7 @@ install_qemu() {
 
 mapfile -t missing < <(missing_packages)
 if ! command -v cargo >/dev/null; then
-	echo "setup: no cargo: install Rust $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or later (https://rustup.rs), then run this again" >&2
+	echo "setup: no cargo: install Rust $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or later (rustup does), then run this again" >&2
 	exit 1
 fi
 if [ ${#missing[@]} = 0 ] && qemu_is_new; then

@@ -14,16 +14,22 @@ use std::sync::atomic::{Ordering, fence};
 
 use anyhow::{Context, Result, bail};
 use libbpf_rs::libbpf_sys::bpf_object_open_opts;
-use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Link, OpenObject};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
-use scx_utils::{ScxExitKind, UEI_DUMP_PTR_MUTEX, compat, scx_ops_attach, scx_ops_load, scx_ops_open};
+use scx_utils::{UEI_DUMP_PTR_MUTEX, compat, scx_ops_attach, scx_ops_load, scx_ops_open};
 
+use crate::exit::Exit;
 use crate::kconfig;
 use crate::knobs::Knobs;
 use crate::topology::Topology;
 
-#[allow(missing_docs, clippy::all, clippy::pedantic, clippy::restriction, unused_qualifications)]
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::pedantic,
+    clippy::restriction,
+    unused_qualifications
+)]
 mod skel {
     include!(concat!(env!("OUT_DIR"), "/bpf_skel.rs"));
 }
@@ -44,7 +50,10 @@ pub type Storage = MaybeUninit<OpenObject>;
 pub fn wanted_flags() -> [(&'static str, u64); 3] {
     [
         ("ENQ_EXITING", *compat::SCX_OPS_ENQ_EXITING),
-        ("ENQ_MIGRATION_DISABLED", *compat::SCX_OPS_ENQ_MIGRATION_DISABLED),
+        (
+            "ENQ_MIGRATION_DISABLED",
+            *compat::SCX_OPS_ENQ_MIGRATION_DISABLED,
+        ),
         ("ALLOW_QUEUED_WAKEUP", *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP),
     ]
 }
@@ -56,16 +65,24 @@ impl<'a> Opened<'a> {
     /// Opens the object.
     ///
     /// # Errors
-    /// Fails on an option that cannot be used, and on what libbpf refuses.
-    pub fn new(storage: &'a mut Storage, libbpf: &LibbpfOpts) -> Result<Self> {
-        let options = OpenOptions::new(libbpf)?;
-        let skel = scx_ops_open!(BpfSkelBuilder::default(), storage, eevdfx_ops, Some(options.raw))?;
+    /// Fails on what libbpf refuses; the reason is in its warnings.
+    pub fn new(storage: &'a mut Storage, options: &OpenOptions) -> Result<Self> {
+        let skel = scx_ops_open!(
+            BpfSkelBuilder::default(),
+            storage,
+            eevdfx_ops,
+            Some(options.raw)
+        )?;
         Ok(Opened(skel))
     }
 
     /// CPUs that the tables have room for.
     pub fn max_cpus(&self) -> usize {
-        self.0.maps.rodata_data.as_ref().map_or(0, |rodata| rodata.cpu_order.len())
+        self.0
+            .maps
+            .rodata_data
+            .as_ref()
+            .map_or(0, |rodata| rodata.cpu_order.len())
     }
 
     /// Fills in everything that is fixed from the load on, and the first values of the knobs.
@@ -73,10 +90,17 @@ impl<'a> Opened<'a> {
     ///
     /// # Errors
     /// Fails when libbpf did not map the object's data.
-    pub fn configure(&mut self, topology: &Topology, knobs: &Knobs, tick_ns: u64, exit_dump_len: u32) -> Result<()> {
+    pub fn configure(
+        &mut self,
+        topology: &Topology,
+        knobs: &Knobs,
+        tick_ns: u64,
+        exit_dump_len: u32,
+    ) -> Result<()> {
         let nr_cpu_ids = topology.order.len() as u32;
         let maps = &mut self.0.maps;
-        let (Some(rodata), Some(data)) = (maps.rodata_data.as_mut(), maps.data_data.as_mut()) else {
+        let (Some(rodata), Some(data)) = (maps.rodata_data.as_mut(), maps.data_data.as_mut())
+        else {
             bail!("libbpf did not map the BPF object's data");
         };
         rodata.nr_cpu_ids = nr_cpu_ids;
@@ -97,15 +121,18 @@ impl<'a> Opened<'a> {
         data.knobs.run_to_parity.write(knobs.run_to_parity);
         data.knobs.wakeup_preemption.write(knobs.wakeup_preemption);
         data.knobs.delay_dequeue.write(knobs.delay_dequeue);
+        data.knobs.hrtick.write(knobs.hrtick);
 
         let ops = self.0.struct_ops.eevdfx_ops_mut();
         ops.exit_dump_len = exit_dump_len;
-        ops.flags |= wanted_flags().iter().fold(0, |flags, (_, flag)| flags | flag);
+        ops.flags |= wanted_flags()
+            .iter()
+            .fold(0, |flags, (_, flag)| flags | flag);
 
-        for mut map in self.0.open_object_mut().maps_mut() {
-            if map.name() == "runqs" {
-                map.set_max_entries(nr_cpu_ids).context("cannot size the map runqs")?;
-            }
+        let maps = &mut self.0.maps;
+        for map in [&mut maps.runqs, &mut maps.hrticks] {
+            map.set_max_entries(nr_cpu_ids)
+                .context("cannot size a map with one entry a CPU")?;
         }
         Ok(())
     }
@@ -166,8 +193,14 @@ impl Loaded<'_> {
 
     /// The dump that came with an exit; empty if none did. Tasks may bear any bytes in their names.
     fn dump(&self) -> String {
-        let len = self.skel.maps.rodata_data.map_or(0, |rodata| rodata.uei_dump_len as usize);
-        let start = UEI_DUMP_PTR_MUTEX.lock().map_or(ptr::null(), |dump| dump.ptr);
+        let len = self
+            .skel
+            .maps
+            .rodata_data
+            .map_or(0, |rodata| rodata.uei_dump_len as usize);
+        let start = UEI_DUMP_PTR_MUTEX
+            .lock()
+            .map_or(ptr::null(), |dump| dump.ptr);
         if start.is_null() {
             return String::new();
         }
@@ -184,7 +217,11 @@ impl Loaded<'_> {
         let Some(bss) = self.skel.maps.bss_data.as_ref() else {
             return sums;
         };
-        let nr_cpus = self.skel.maps.rodata_data.map_or(0, |rodata| rodata.nr_cpu_ids as usize);
+        let nr_cpus = self
+            .skel
+            .maps
+            .rodata_data
+            .map_or(0, |rodata| rodata.nr_cpu_ids as usize);
         for row in bss.stats.iter().take(nr_cpus) {
             for (sum, counter) in sums.iter_mut().zip(row) {
                 // SAFETY: a counter in the mapped .bss, which lives as long as the skeleton;
@@ -196,55 +233,23 @@ impl Loaded<'_> {
     }
 }
 
-/// How the scheduler ended in the kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exit {
-    kind: i32,
-    code: i64,
-    cpu: Option<u32>,
-    reason: String,
-    message: String,
-    /// State of the scheduler and of the CPUs at the end, text of many lines; may be empty.
-    pub dump: String,
-}
-
-impl Exit {
-    /// True when someone asked for it: unregistered, or ejected by SysRq-S. False for errors.
-    pub fn was_asked_for(&self) -> bool {
-        self.kind <= ScxExitKind::UnregKern as i32 || self.kind == ScxExitKind::SysRq as i32
-    }
-
-    /// True when the kernel wants the scheduler to start again, as it does after CPU hotplug.
-    pub fn wants_restart(&self) -> bool {
-        let may = [ScxExitKind::UnregBPF as i32, ScxExitKind::UnregKern as i32];
-        may.contains(&self.kind) && self.code as u64 & *scx_utils::SCX_ECODE_ACT_RESTART != 0
-    }
-}
-
-impl std::fmt::Display for Exit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let reason = if self.reason.is_empty() { "unknown reason" } else { &self.reason };
-        f.write_str(reason)?;
-        if !self.message.is_empty() {
-            write!(f, ": {}", self.message)?;
-        }
-        match self.cpu {
-            Some(cpu) => write!(f, " (on CPU {cpu})"),
-            None => Ok(()),
-        }
-    }
-}
-
 /// What libbpf is to do when it opens the object; owns the strings that `raw` points to.
-struct OpenOptions {
+pub struct OpenOptions {
     raw: bpf_object_open_opts,
     _strings: Vec<CString>,
 }
 
 impl OpenOptions {
-    fn new(given: &LibbpfOpts) -> Result<Self> {
+    /// Takes the user's options over and adds what this machine needs.
+    ///
+    /// # Errors
+    /// Names the option that cannot be used.
+    pub fn new(given: &LibbpfOpts) -> Result<Self> {
         let user_kconfig = match &given.kconfig {
-            Some(path) => Some(fs::read_to_string(path).with_context(|| format!("--kconfig {path}: cannot read it"))?),
+            Some(path) => Some(
+                fs::read_to_string(path)
+                    .with_context(|| format!("--kconfig {path}: cannot read it"))?,
+            ),
             None => None,
         };
         let root = Path::new("/");
@@ -254,7 +259,8 @@ impl OpenOptions {
             let Some(text) = text else {
                 return Ok(ptr::null());
             };
-            let string = CString::new(text.as_str()).with_context(|| format!("{option}: holds a NUL byte"))?;
+            let string = CString::new(text.as_str())
+                .with_context(|| format!("{option}: holds a NUL byte"))?;
             // The heap buffer stays where it is when the CString is moved.
             let start = string.as_ptr();
             strings.push(string);
@@ -269,7 +275,10 @@ impl OpenOptions {
             bpf_token_path: pointer("--bpf-token-path", &given.bpf_token_path)?,
             ..Default::default()
         };
-        Ok(OpenOptions { raw, _strings: strings })
+        Ok(OpenOptions {
+            raw,
+            _strings: strings,
+        })
     }
 }
 
@@ -280,7 +289,11 @@ fn has_preempt_rcu(root: &Path) -> bool {
 
 /// The text before the first NUL, whatever its bytes.
 fn until_nul(chars: &[c_char]) -> String {
-    let bytes: Vec<u8> = chars.iter().map(|c| *c as u8).take_while(|byte| *byte != 0).collect();
+    let bytes: Vec<u8> = chars
+        .iter()
+        .map(|c| *c as u8)
+        .take_while(|byte| *byte != 0)
+        .collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -311,37 +324,6 @@ pub fn tick_ns() -> Result<u64> {
 mod tests {
     use super::*;
 
-    fn exit(kind: ScxExitKind, code: u64) -> Exit {
-        Exit {
-            kind: kind as i32,
-            code: code as i64,
-            cpu: None,
-            reason: "runnable task stall".to_string(),
-            message: String::new(),
-            dump: String::new(),
-        }
-    }
-
-    #[test]
-    fn unregistering_and_sysrq_are_asked_for_and_errors_are_not() {
-        use ScxExitKind::{Error, ErrorBPF, ErrorStall, SysRq, Unreg, UnregBPF, UnregKern};
-        for kind in [Unreg, UnregBPF, UnregKern, SysRq] {
-            assert!(exit(kind, 0).was_asked_for());
-        }
-        for kind in [Error, ErrorBPF, ErrorStall] {
-            assert!(!exit(kind, 0).was_asked_for());
-        }
-    }
-
-    #[test]
-    fn an_exit_reads_as_one_line() {
-        let mut e = exit(ScxExitKind::ErrorStall, 0);
-        assert_eq!(e.to_string(), "runnable task stall");
-        e.message = "sleep[77] failed to run for 5.1s".to_string();
-        e.cpu = Some(3);
-        assert_eq!(e.to_string(), "runnable task stall: sleep[77] failed to run for 5.1s (on CPU 3)");
-    }
-
     #[test]
     fn broken_utf8_in_a_name_is_no_trouble() {
         assert_eq!(until_nul(&[0x61, 0xc3u8 as c_char, 0, 0x62]), "a\u{fffd}");
@@ -355,7 +337,10 @@ mod tests {
 
     #[test]
     fn a_kconfig_file_that_cannot_be_read_is_named() {
-        let given = LibbpfOpts { kconfig: Some("/nonexistent".to_string()), ..Default::default() };
+        let given = LibbpfOpts {
+            kconfig: Some("/nonexistent".to_string()),
+            ..Default::default()
+        };
         let error = OpenOptions::new(&given).err().expect("a refusal");
         assert!(format!("{error:#}").starts_with("--kconfig /nonexistent: cannot read it"));
     }

@@ -19,6 +19,11 @@ const AFTER_HELP: &str = "Exit codes:
   1  failure: cannot start, or the kernel ejected the scheduler; one line on stderr says why
   2  usage";
 
+const LIBBPF_HEADING: &str = "Libbpf Options";
+
+/// Largest state dump, bytes; the kernel allocates it when we attach.
+const LONGEST_DUMP: i64 = 16 << 20;
+
 /// The command line.
 #[derive(Debug, Parser)]
 #[command(
@@ -27,7 +32,8 @@ const AFTER_HELP: &str = "Exit codes:
     about = "EEVDF scheduler for sched_ext with switchable rules",
     long_about = ABOUT,
     after_help = AFTER_HELP,
-    args_override_self = true
+    args_override_self = true,
+    mut_args(shorten_help)
 )]
 pub struct Cli {
     #[allow(missing_docs)]
@@ -46,11 +52,16 @@ pub struct Cli {
     pub verbose: bool,
 
     /// Size of the state dump that the kernel makes when it ejects the scheduler [0: kernel default, 32768]
-    #[arg(long, value_name = "BYTES", default_value_t = 0, hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 0,
+        hide_default_value = true, value_parser = clap::value_parser!(u32).range(..=LONGEST_DUMP)
+    )]
     pub exit_dump_len: u32,
 
     #[allow(missing_docs)]
-    #[command(flatten, next_help_heading = "Libbpf Options")]
+    #[command(flatten, next_help_heading = LIBBPF_HEADING)]
     pub libbpf: LibbpfOpts,
 }
 
@@ -73,8 +84,12 @@ impl KnobArgs {
 
 impl FromArgMatches for KnobArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = KNOBS.iter().filter_map(|knob| Some((knob, value_of(knob, matches)?)));
-        Ok(KnobArgs { given: given.collect() })
+        let given = KNOBS
+            .iter()
+            .filter_map(|knob| Some((knob, value_of(knob, matches)?)));
+        Ok(KnobArgs {
+            given: given.collect(),
+        })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -135,6 +150,12 @@ fn options(knob: &'static Knob) -> Vec<Arg> {
     }
 }
 
+/// Leaves the options that only libbpf's own users need to the long help.
+fn shorten_help(arg: Arg) -> Arg {
+    let is_libbpf = arg.get_help_heading() == Some(LIBBPF_HEADING);
+    arg.hide_short_help(is_libbpf)
+}
+
 /// Reads an interval in seconds, above 0 and up to a day.
 fn seconds(text: &str) -> Result<Duration, String> {
     text.parse()
@@ -152,13 +173,15 @@ mod tests {
     use super::*;
 
     fn knobs(line: &[&str]) -> Knobs {
-        let cli = Cli::try_parse_from([&["scx_eevdfx"], line].concat()).expect("a good command line");
+        let cli =
+            Cli::try_parse_from([&["scx_eevdfx"], line].concat()).expect("a good command line");
         cli.knobs.over(Knobs::defaults(8))
     }
 
     #[track_caller]
     fn refused(line: &[&str]) -> String {
-        let error = Cli::try_parse_from([&["scx_eevdfx"], line].concat()).expect_err("a bad command line");
+        let error =
+            Cli::try_parse_from([&["scx_eevdfx"], line].concat()).expect_err("a bad command line");
         assert_eq!(error.exit_code(), 2);
         error.to_string()
     }
@@ -183,7 +206,10 @@ mod tests {
 
     #[test]
     fn the_last_slice_wins() {
-        assert_eq!(knobs(&["--slice-us", "3000", "--slice-us=6440"]).slice_us, 6440);
+        assert_eq!(
+            knobs(&["--slice-us", "3000", "--slice-us=6440"]).slice_us,
+            6440
+        );
     }
 
     #[test]
@@ -191,7 +217,11 @@ mod tests {
         let help = Cli::command().render_long_help().to_string();
         let flat = help.split_whitespace().collect::<Vec<_>>().join(" ");
         for knob in &KNOBS {
-            assert!(help.contains(&format!("--{}", knob.option)), "{}", knob.name);
+            assert!(
+                help.contains(&format!("--{}", knob.option)),
+                "{}",
+                knob.name
+            );
             for effect in [knob.up, knob.down] {
                 assert!(flat.contains(effect), "{}: {effect}", knob.name);
             }
@@ -206,8 +236,16 @@ mod tests {
         for bad in ["99", "100001", "-5", "fast", "2.5"] {
             let message = refused(&["--slice-us", bad]);
             let line = message.lines().next().unwrap_or_default();
-            assert!(line.contains("--slice-us") && line.contains("100..=100000 us"), "{line}");
+            assert!(
+                line.contains("--slice-us") && line.contains("100..=100000 us"),
+                "{line}"
+            );
         }
+    }
+
+    #[test]
+    fn a_dump_larger_than_the_kernel_would_allocate_is_refused() {
+        assert!(refused(&["--exit-dump-len", "4294967295"]).contains("--exit-dump-len"));
     }
 
     #[test]
@@ -215,7 +253,8 @@ mod tests {
         for bad in ["0", "-1", "nan", "inf", "1e-300", "x", "1e9"] {
             assert!(refused(&["--stats", bad]).contains("--stats"), "{bad}");
         }
-        let cli = Cli::try_parse_from(["scx_eevdfx", "--stats", "0.5"]).expect("a fraction is allowed");
+        let cli =
+            Cli::try_parse_from(["scx_eevdfx", "--stats", "0.5"]).expect("a fraction is allowed");
         assert_eq!(cli.stats, Some(Duration::from_millis(500)));
     }
 }

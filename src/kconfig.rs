@@ -21,7 +21,10 @@ const FIXED: &str = "CONFIG_CC_VERSION_TEXT=\"unknown\"\nCONFIG_LOCALVERSION=\"\
 /// CONFIG_PREEMPT_RCU. `root` is `/` but in tests.
 pub fn text(root: &Path, user: Option<String>, preempt_rcu: impl Fn() -> bool) -> Option<String> {
     let release = preflight::kernel_release(root);
-    let files = [format!("boot/config-{release}"), "proc/config.gz".to_string()];
+    let files = [
+        format!("boot/config-{release}"),
+        "proc/config.gz".to_string(),
+    ];
     if files.iter().any(|file| File::open(root.join(file)).is_ok()) {
         return user;
     }
@@ -39,7 +42,9 @@ pub fn text(root: &Path, user: Option<String>, preempt_rcu: impl Fn() -> bool) -
 /// CONFIG_PREEMPT_RCU, except one built with nothing but lazy preemption since 6.13.
 pub fn version_says_preempt(root: &Path) -> bool {
     let version = std::fs::read_to_string(root.join("proc/sys/kernel/version")).unwrap_or_default();
-    version.split_whitespace().any(|word| word.starts_with("PREEMPT"))
+    version
+        .split_whitespace()
+        .any(|word| word.starts_with("PREEMPT"))
 }
 
 #[cfg(test)]
@@ -66,7 +71,10 @@ mod tests {
         for (test, file) in [("boot", "boot/config-7.3.4"), ("proc", "proc/config.gz")] {
             let dir = root(test, &[(file, "")]);
             assert_eq!(text(&dir, None, || true), None);
-            assert_eq!(text(&dir, Some("CONFIG_A=y".to_string()), || true), Some("CONFIG_A=y".to_string()));
+            assert_eq!(
+                text(&dir, Some("CONFIG_A=y".to_string()), || true),
+                Some("CONFIG_A=y".to_string())
+            );
             fs::remove_dir_all(dir).expect("temp folder");
         }
     }
@@ -75,17 +83,26 @@ mod tests {
     fn without_files_every_value_is_answered() {
         let dir = root("none", &[("boot/config-6.1.0", "")]);
         let answers = text(&dir, None, || true).expect("a text");
-        for line in ["CONFIG_PREEMPT_RCU=y", "CONFIG_LOCALVERSION=\"\"", "CONFIG_CC_VERSION_TEXT=\"unknown\""] {
+        for line in [
+            "CONFIG_PREEMPT_RCU=y",
+            "CONFIG_LOCALVERSION=\"\"",
+            "CONFIG_CC_VERSION_TEXT=\"unknown\"",
+        ] {
             assert!(answers.lines().any(|l| l == line), "{line}");
         }
-        assert!(text(&dir, None, || false).expect("a text").contains("CONFIG_PREEMPT_RCU=n\n"));
+        assert!(
+            text(&dir, None, || false)
+                .expect("a text")
+                .contains("CONFIG_PREEMPT_RCU=n\n")
+        );
         fs::remove_dir_all(dir).expect("temp folder");
     }
 
     #[test]
     fn the_users_answers_come_first_and_stay_lines_of_their_own() {
         let dir = root("user", &[]);
-        let answers = text(&dir, Some("CONFIG_PREEMPT_RCU=n".to_string()), || true).expect("a text");
+        let answers =
+            text(&dir, Some("CONFIG_PREEMPT_RCU=n".to_string()), || true).expect("a text");
         assert!(answers.starts_with("CONFIG_PREEMPT_RCU=n\nCONFIG_"));
         fs::remove_dir_all(dir).expect("temp folder");
     }

@@ -60,14 +60,20 @@ pub struct Knobs {
     pub wakeup_preemption: bool,
     /// A sleeper's debt is paid off by the progress of the others.
     pub delay_dequeue: bool,
+    /// A request ends on time instead of at the next tick.
+    pub hrtick: bool,
 }
 
 /// Every knob, in the order in which help and reports show them.
-pub static KNOBS: [Knob; 5] = [
+pub static KNOBS: [Knob; 6] = [
     Knob {
         name: "slice_us",
         option: "slice-us",
-        domain: Domain::Number { unit: "us", min: 100, max: 100_000 },
+        domain: Domain::Number {
+            unit: "us",
+            min: 100,
+            max: 100_000,
+        },
         default: "as the kernel's: 700 us * (1 + log2(min(online CPUs, 8)))",
         kernel: "base_slice_ns",
         summary: "Request of a task that asked for no slice of its own",
@@ -79,7 +85,9 @@ pub static KNOBS: [Knob; 5] = [
     Knob {
         name: "place_lag",
         option: "place-lag",
-        domain: Domain::Switch { off: "no-place-lag" },
+        domain: Domain::Switch {
+            off: "no-place-lag",
+        },
         default: "on",
         kernel: "PLACE_LAG",
         summary: "A waking task gets back the lag it left with",
@@ -91,7 +99,9 @@ pub static KNOBS: [Knob; 5] = [
     Knob {
         name: "run_to_parity",
         option: "run-to-parity",
-        domain: Domain::Switch { off: "no-run-to-parity" },
+        domain: Domain::Switch {
+            off: "no-run-to-parity",
+        },
         default: "on",
         kernel: "RUN_TO_PARITY",
         summary: "A picked task keeps the CPU to the end of its request",
@@ -103,7 +113,9 @@ pub static KNOBS: [Knob; 5] = [
     Knob {
         name: "wakeup_preemption",
         option: "wakeup-preemption",
-        domain: Domain::Switch { off: "no-wakeup-preemption" },
+        domain: Domain::Switch {
+            off: "no-wakeup-preemption",
+        },
         default: "on",
         kernel: "WAKEUP_PREEMPTION",
         summary: "A wakeup may interrupt the running task",
@@ -115,7 +127,9 @@ pub static KNOBS: [Knob; 5] = [
     Knob {
         name: "delay_dequeue",
         option: "delay-dequeue",
-        domain: Domain::Switch { off: "no-delay-dequeue" },
+        domain: Domain::Switch {
+            off: "no-delay-dequeue",
+        },
         default: "on",
         kernel: "DELAY_DEQUEUE",
         summary: "A sleeper's debt is paid off by the progress of the others",
@@ -123,6 +137,18 @@ pub static KNOBS: [Knob; 5] = [
         down: "it owes the same after any sleep: held back after short bursts",
         get: |k| u64::from(k.delay_dequeue),
         set: |k, v| k.delay_dequeue = v != 0,
+    },
+    Knob {
+        name: "hrtick",
+        option: "hrtick",
+        domain: Domain::Switch { off: "no-hrtick" },
+        default: "on",
+        kernel: "HRTICK",
+        summary: "A request ends on time instead of at the next tick",
+        up: "slices shorter than a tick are real: latency when more tasks than CPUs want to run",
+        down: "requests last up to a tick longer: fewer switches and timers, throughput",
+        get: |k| u64::from(k.hrtick),
+        set: |k, v| k.hrtick = v != 0,
     },
 ];
 
@@ -141,8 +167,13 @@ impl Knob {
     /// Says what is accepted when `text` is none of it.
     pub fn parse(&self, text: &str) -> Result<u64, String> {
         let value = match self.domain {
-            Domain::Switch { .. } => ["off", "on"].iter().position(|s| *s == text).map(|v| v as u64),
-            Domain::Number { min, max, .. } => text.parse().ok().filter(|v| (min..=max).contains(v)),
+            Domain::Switch { .. } => ["off", "on"]
+                .iter()
+                .position(|s| *s == text)
+                .map(|v| v as u64),
+            Domain::Number { min, max, .. } => {
+                text.parse().ok().filter(|v| (min..=max).contains(v))
+            }
         };
         value.ok_or_else(|| format!("{} takes {}", self.name, self.range()))
     }
@@ -166,6 +197,7 @@ impl Knobs {
             run_to_parity: true,
             wakeup_preemption: true,
             delay_dequeue: true,
+            hrtick: true,
         }
     }
 
@@ -208,7 +240,9 @@ fn defaults_are_what_the_table_says_and_within_its_ranges() {
         let value = Knobs::defaults(8).get(knob);
         match knob.domain {
             Domain::Switch { .. } => assert_eq!(knob.format(value), knob.default, "{}", knob.name),
-            Domain::Number { min, max, .. } => assert!((min..=max).contains(&value), "{}", knob.name),
+            Domain::Number { min, max, .. } => {
+                assert!((min..=max).contains(&value), "{}", knob.name)
+            }
         }
     }
 }
@@ -219,7 +253,11 @@ fn every_knob_sets_its_own_field_only() {
         let defaults = Knobs::defaults(8);
         let mut changed = defaults;
         changed.set(knob, 1 - defaults.get(knob).min(1));
-        let differing: Vec<_> = KNOBS.iter().filter(|k| changed.get(k) != defaults.get(k)).map(|k| k.name).collect();
+        let differing: Vec<_> = KNOBS
+            .iter()
+            .filter(|k| changed.get(k) != defaults.get(k))
+            .map(|k| k.name)
+            .collect();
         assert_eq!(differing, [knob.name]);
     }
 }
@@ -238,19 +276,33 @@ fn options_are_the_names_with_dashes_and_numbers_end_in_their_unit() {
 #[test]
 fn values_outside_the_range_are_refused_with_the_range() {
     let slice = &KNOBS[0];
-    for bad in ["99", "100001", "-5", "", "2.8", "1e3", "99999999999999999999999"] {
+    for bad in [
+        "99",
+        "100001",
+        "-5",
+        "",
+        "2.8",
+        "1e3",
+        "99999999999999999999999",
+    ] {
         let error = slice.parse(bad).expect_err(bad);
         assert_eq!(error, "slice_us takes 100..=100000 us");
     }
     assert_eq!(slice.parse("100"), Ok(100));
     assert_eq!(KNOBS[1].parse("off"), Ok(0));
-    assert_eq!(KNOBS[1].parse("yes"), Err("place_lag takes on or off".to_string()));
+    assert_eq!(
+        KNOBS[1].parse("yes"),
+        Err("place_lag takes on or off".to_string())
+    );
 }
 
 #[test]
 fn report_marks_only_what_differs_from_the_default() {
     let defaults = Knobs::defaults(8);
-    let knobs = Knobs { place_lag: false, ..defaults };
+    let knobs = Knobs {
+        place_lag: false,
+        ..defaults
+    };
     let report = knobs.report(&defaults);
     assert_eq!(report[0], "slice_us           2800 us");
     assert_eq!(report[1], "place_lag          off  (default on)");

@@ -4,11 +4,13 @@
 //! - [`cli`] and [`knobs`]: what can be asked of it;
 //! - [`preflight`] and [`topology`]: what the machine offers;
 //! - [`bpf`]: the boundary to the BPF part, the only place with `unsafe` code;
-//! - [`scheduler`]: the life of the scheduler, from opening to detaching;
+//! - [`kconfig`]: what libbpf is told about the kernel;
+//! - [`scheduler`]: the life of the scheduler, from opening to detaching, and [`exit`]: its end;
 //! - [`stats`], [`logging`] and [`signals`]: what comes out, and how it is told to stop.
 
 pub mod bpf;
 pub mod cli;
+pub mod exit;
 pub mod kconfig;
 pub mod knobs;
 pub mod logging;

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::panic;
+use std::process;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,10 +27,21 @@ static VERBOSE: AtomicBool = AtomicBool::new(false);
 /// Sets up the log (info and above, everything with `verbose`) and redirects libbpf into it.
 pub fn init(verbose: bool) {
     VERBOSE.store(verbose, Ordering::Relaxed);
-    let level = if verbose { LevelFilter::Debug } else { LevelFilter::Info };
+    let level = if verbose {
+        LevelFilter::Debug
+    } else {
+        LevelFilter::Info
+    };
     let logger = Builder::new()
         .filter_level(level)
-        .filter_module("scx_utils", if verbose { LevelFilter::Debug } else { LevelFilter::Warn })
+        .filter_module(
+            "scx_utils",
+            if verbose {
+                LevelFilter::Debug
+            } else {
+                LevelFilter::Warn
+            },
+        )
         .target(Target::Stderr)
         .format(|buf, record| {
             let level = record.level();
@@ -40,22 +52,42 @@ pub fn init(verbose: bool) {
         })
         .try_init();
     if logger.is_ok() {
-        set_print(Some((if verbose { PrintLevel::Debug } else { PrintLevel::Warn }, from_libbpf)));
+        set_print(Some((
+            if verbose {
+                PrintLevel::Debug
+            } else {
+                PrintLevel::Warn
+            },
+            from_libbpf,
+        )));
     }
 }
 
-/// Makes a panic one line on stderr instead of a trace.
+/// Makes a panic, in any thread, one line on stderr and the exit code of a failure. The kernel
+/// detaches the scheduler of a process that has ended.
 pub fn catch_panics() {
     panic::set_hook(Box::new(|info| {
         let what = info.payload_as_str().unwrap_or("panic");
-        let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
-        let _ = writeln!(io::stderr(), "scx_eevdfx: internal error: {}{place}", one_line(what));
+        let place = info
+            .location()
+            .map(|l| format!(" at {}:{}", l.file(), l.line()))
+            .unwrap_or_default();
+        let _ = writeln!(
+            io::stderr(),
+            "scx_eevdfx: internal error: {}{place}",
+            one_line(what)
+        );
+        process::exit(1);
     }));
 }
 
 /// Prints the error that ends the program, with its causes, as one line.
 pub fn fatal(error: &Error) {
-    let _ = writeln!(io::stderr(), "scx_eevdfx: {}", one_line(&format!("{error:#}")));
+    let _ = writeln!(
+        io::stderr(),
+        "scx_eevdfx: {}",
+        one_line(&format!("{error:#}"))
+    );
 }
 
 /// Forgets libbpf's warnings; to be called before each attempt to load.
@@ -82,13 +114,17 @@ pub fn show_libbpf_warnings() -> bool {
 /// The kernel symbol that libbpf looked for in vain, if that is what it warned about.
 pub fn missing_kernel_symbol() -> Option<String> {
     let kept = LIBBPF_WARNINGS.lock().ok()?;
-    kept.iter().find_map(|line| symbol_not_found(line)).map(str::to_string)
+    kept.iter()
+        .find_map(|line| symbol_not_found(line))
+        .map(str::to_string)
 }
 
 /// The program that the kernel's verifier refused, if that is what libbpf warned about.
 pub fn rejected_program() -> Option<String> {
     let kept = LIBBPF_WARNINGS.lock().ok()?;
-    kept.iter().find_map(|line| program_rejected(line)).map(str::to_string)
+    kept.iter()
+        .find_map(|line| program_rejected(line))
+        .map(str::to_string)
 }
 
 fn program_rejected(line: &str) -> Option<&str> {
@@ -107,7 +143,11 @@ fn symbol_not_found(line: &str) -> Option<&str> {
 }
 
 fn from_libbpf(level: PrintLevel, message: String) {
-    for line in message.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
+    for line in message
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty())
+    {
         log::debug!("{line}");
         if level == PrintLevel::Warn
             && let Ok(mut kept) = LIBBPF_WARNINGS.lock()
@@ -129,7 +169,10 @@ fn one_line(text: &str) -> String {
 fn a_missing_kfunc_is_recognised() {
     let line = "libbpf: extern (func ksym) 'scx_bpf_nope': not found in kernel or module BTFs";
     assert_eq!(symbol_not_found(line), Some("scx_bpf_nope"));
-    assert_eq!(symbol_not_found("libbpf: extern 'foo' (strong): not resolved"), Some("foo"));
+    assert_eq!(
+        symbol_not_found("libbpf: extern 'foo' (strong): not resolved"),
+        Some("foo")
+    );
 }
 
 #[test]
@@ -147,7 +190,10 @@ fn other_warnings_are_no_missing_kfunc() {
 fn a_rejected_program_is_recognised() {
     let line = "libbpf: prog 'eevdfx_enable': failed to load: -EINVAL";
     assert_eq!(program_rejected(line), Some("eevdfx_enable"));
-    assert_eq!(program_rejected("libbpf: prog 'eevdfx_enable': -- BEGIN PROG LOAD LOG --"), None);
+    assert_eq!(
+        program_rejected("libbpf: prog 'eevdfx_enable': -- BEGIN PROG LOAD LOG --"),
+        None
+    );
 }
 
 #[test]

@@ -46,13 +46,23 @@ pub fn nobody_is_attached(root: &Path) -> Result<()> {
         "disabled" => Ok(()),
         "enabling" | "disabling" => bail!(
             "a sched_ext scheduler is just {} (/sys/kernel/sched_ext/state): try again in a moment",
-            if state == "enabling" { "being attached" } else { "being detached" }
+            if state == "enabling" {
+                "being attached"
+            } else {
+                "being detached"
+            }
         ),
         "enabled" => match read(root, "sys/kernel/sched_ext/root/ops") {
-            Some(name) => bail!("{name} is attached; stop it first (only one sched_ext scheduler can run)"),
-            None => bail!("another sched_ext scheduler is attached; stop it first (only one can run)"),
+            Some(name) => {
+                bail!("{name} is attached; stop it first (only one sched_ext scheduler can run)")
+            }
+            None => {
+                bail!("another sched_ext scheduler is attached; stop it first (only one can run)")
+            }
         },
-        other => bail!("/sys/kernel/sched_ext/state is {other:?}, expected \"disabled\": is another scheduler in the way?"),
+        other => bail!(
+            "/sys/kernel/sched_ext/state is {other:?}, expected \"disabled\": is another scheduler in the way?"
+        ),
     }
 }
 
@@ -80,7 +90,11 @@ fn kernel_is_recent(root: &Path) -> Result<()> {
     let release = kernel_release(root);
     // A release that cannot be read is no reason to refuse: the load will tell.
     if parse_release(&release).is_some_and(|version| version < OLDEST) {
-        bail!("the running kernel {release} is too old: boot a kernel >= {}.{}", OLDEST.0, OLDEST.1);
+        bail!(
+            "the running kernel {release} is too old: boot a kernel >= {}.{}",
+            OLDEST.0,
+            OLDEST.1
+        );
     }
     Ok(())
 }
@@ -113,7 +127,12 @@ fn kernel_has_function_tracing(root: &Path) -> Result<()> {
 /// CAP_SYS_ADMIN includes the two younger capabilities, so either way will do.
 fn process_may_load(root: &Path) -> Result<()> {
     let status = read(root, "proc/self/status").unwrap_or_default();
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let field = |name: &str| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .map(str::trim)
+    };
     let Some(caps) = field("CapEff:").and_then(|hex| u64::from_str_radix(hex, 16).ok()) else {
         return Ok(());
     };
@@ -127,9 +146,14 @@ fn process_may_load(root: &Path) -> Result<()> {
         return Ok(());
     }
     let is_root = field("Uid:").and_then(|ids| ids.split_whitespace().nth(1)) == Some("0");
-    let (missing, remedy) = (missing.join(" and "), "to load BPF programs into the kernel");
+    let (missing, remedy) = (
+        missing.join(" and "),
+        "to load BPF programs into the kernel",
+    );
     if is_root {
-        bail!("root here lacks {missing} {remedy}: grant them (container, or CapabilityBoundingSet= of the unit)");
+        bail!(
+            "root here lacks {missing} {remedy}: grant them (container, or CapabilityBoundingSet= of the unit)"
+        );
     }
     bail!("not root: {missing} needed {remedy}: run it with sudo");
 }
@@ -142,7 +166,9 @@ fn parse_release(release: &str) -> Option<(u32, u32)> {
 
 /// The trimmed text of a file below `root`; none when it cannot be read.
 fn read(root: &Path, file: &str) -> Option<String> {
-    fs::read_to_string(root.join(file)).ok().map(|text| text.trim().to_string())
+    fs::read_to_string(root.join(file))
+        .ok()
+        .map(|text| text.trim().to_string())
 }
 
 #[cfg(test)]
@@ -165,7 +191,10 @@ mod tests {
             machine.write("sys/kernel/btf/vmlinux", "");
             machine.write("proc/sys/kernel/osrelease", "7.3.4-cloud-amd64\n");
             machine.write("proc/sys/kernel/ftrace_enabled", "1\n");
-            machine.write("proc/self/status", "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n");
+            machine.write(
+                "proc/self/status",
+                "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n",
+            );
             machine
         }
 
@@ -177,7 +206,11 @@ mod tests {
 
         fn remove(&self, path: &str) {
             let path = self.0.join(path);
-            let gone = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+            let gone = if path.is_dir() {
+                fs::remove_dir_all(path)
+            } else {
+                fs::remove_file(path)
+            };
             gone.expect("it was there");
         }
 
@@ -207,8 +240,16 @@ mod tests {
     fn a_kernel_without_sched_ext_is_reported_even_to_non_root() {
         let m = Machine::new("noext");
         m.remove("sys/kernel/sched_ext");
-        m.write("proc/self/status", "Uid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n");
-        m.refuses_with(&["7.3.4-cloud-amd64", "no sched_ext", "CONFIG_SCHED_CLASS_EXT", "6.16"]);
+        m.write(
+            "proc/self/status",
+            "Uid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n",
+        );
+        m.refuses_with(&[
+            "7.3.4-cloud-amd64",
+            "no sched_ext",
+            "CONFIG_SCHED_CLASS_EXT",
+            "6.16",
+        ]);
     }
 
     #[test]
@@ -248,14 +289,20 @@ mod tests {
     #[test]
     fn an_ordinary_user_is_told_to_use_sudo() {
         let m = Machine::new("user");
-        m.write("proc/self/status", "Uid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n");
+        m.write(
+            "proc/self/status",
+            "Uid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n",
+        );
         m.refuses_with(&["not root", "CAP_BPF and CAP_PERFMON", "sudo"]);
     }
 
     #[test]
     fn root_without_a_capability_is_told_which() {
         let m = Machine::new("caps");
-        m.write("proc/self/status", "Uid:\t0\t0\t0\t0\nCapEff:\t0000008000000000\n");
+        m.write(
+            "proc/self/status",
+            "Uid:\t0\t0\t0\t0\nCapEff:\t0000008000000000\n",
+        );
         m.refuses_with(&["lacks CAP_PERFMON to load"]);
     }
 
@@ -263,7 +310,10 @@ mod tests {
     fn either_sys_admin_or_the_two_younger_capabilities_will_do() {
         let m = Machine::new("either");
         for caps in [1u64 << CAP_SYS_ADMIN, 1 << CAP_BPF | 1 << CAP_PERFMON] {
-            m.write("proc/self/status", &format!("Uid:\t0\t0\t0\t0\nCapEff:\t{caps:016x}\n"));
+            m.write(
+                "proc/self/status",
+                &format!("Uid:\t0\t0\t0\t0\nCapEff:\t{caps:016x}\n"),
+            );
             check(&m.0).expect("enough");
         }
     }
@@ -273,7 +323,10 @@ mod tests {
         let m = Machine::new("held");
         m.write("sys/kernel/sched_ext/state", "enabled\n");
         m.refuses_with(&["another sched_ext scheduler is attached"]);
-        for name in ["bpfland_1.1.4_x86_64_unknown_linux_gnu", "eevdfx_0.1.0_x86_64_unknown_linux_gnu"] {
+        for name in [
+            "bpfland_1.1.4_x86_64_unknown_linux_gnu",
+            "eevdfx_0.1.0_x86_64_unknown_linux_gnu",
+        ] {
             m.write("sys/kernel/sched_ext/root/ops", &format!("{name}\n"));
             m.refuses_with(&[name, "is attached; stop it first"]);
         }

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Error, Result, anyhow, bail};
 use log::{debug, info, warn};
 
-use crate::bpf::{self, Exit, Loaded, Opened, Storage};
+use crate::bpf::{self, Loaded, OpenOptions, Opened, Storage};
 use crate::cli::Cli;
+use crate::exit::Exit;
 use crate::knobs::Knobs;
 use crate::logging;
 use crate::preflight;
@@ -62,9 +63,16 @@ pub fn run(cli: &Cli, stop: &Stop) -> Result<()> {
 }
 
 /// One life of the scheduler. `knobs` is none the first time and keeps the values afterwards.
-fn round(cli: &Cli, stop: &Stop, knobs: &mut Option<Knobs>, mut printer: Option<&mut Printer>) -> Result<End> {
+fn round(
+    cli: &Cli,
+    stop: &Stop,
+    knobs: &mut Option<Knobs>,
+    mut printer: Option<&mut Printer>,
+) -> Result<End> {
     let mut storage = Storage::uninit();
-    let mut opened = Opened::new(&mut storage, &cli.libbpf).map_err(explain_load_failure)?;
+    let options = OpenOptions::new(&cli.libbpf)?;
+    logging::forget_libbpf_warnings();
+    let mut opened = Opened::new(&mut storage, &options).map_err(explain_load_failure)?;
     let topology = Topology::read(Path::new("/"), opened.max_cpus())?;
     let defaults = Knobs::defaults(topology.nr_online);
     let is_first = knobs.is_none();
@@ -72,9 +80,12 @@ fn round(cli: &Cli, stop: &Stop, knobs: &mut Option<Knobs>, mut printer: Option<
     let tick_ns = bpf::tick_ns()?;
     opened.configure(&topology, knobs, tick_ns, cli.exit_dump_len)?;
     if is_first {
-        report_start(&topology, tick_ns, knobs, &defaults);
+        report_start(tick_ns, knobs, &defaults);
     }
-    logging::forget_libbpf_warnings();
+    info!(
+        "CPUs {}, LLCs {}, nodes {}",
+        topology.nr_online, topology.nr_llcs, topology.nr_nodes
+    );
     let mut scheduler = opened.load().map_err(explain_load_failure)?;
     if stop.asked() {
         return Ok(End::Stopped);
@@ -110,7 +121,9 @@ fn finish(mut scheduler: Loaded<'_>) -> Result<End> {
     let exit = loop {
         match scheduler.exit() {
             Some(exit) => break exit,
-            None if Instant::now() > deadline => bail!("detached, but the kernel did not tell how it ended"),
+            None if Instant::now() > deadline => {
+                bail!("detached, but the kernel did not tell how it ended")
+            }
             None => thread::sleep(Duration::from_millis(10)),
         }
     };
@@ -122,7 +135,11 @@ fn finish(mut scheduler: Loaded<'_>) -> Result<End> {
         return Ok(End::Stopped);
     }
     if !exit.dump.is_empty() {
-        eprintln!("\nDEBUG DUMP\n{0}\n\n{1}\n{0}\n", "=".repeat(80), exit.dump.trim_end());
+        eprintln!(
+            "\nDEBUG DUMP\n{0}\n\n{1}\n{0}\n",
+            "=".repeat(80),
+            exit.dump.trim_end()
+        );
     }
     Err(anyhow!("ejected by the kernel: {exit}"))
 }
@@ -142,19 +159,26 @@ fn wait_until_free(stop: &Stop) -> Result<bool> {
 }
 
 /// Tells in the log what is about to run.
-fn report_start(topology: &Topology, tick_ns: u64, knobs: &Knobs, defaults: &Knobs) {
+fn report_start(tick_ns: u64, knobs: &Knobs, defaults: &Knobs) {
     info!(
         "scx_eevdfx {} on Linux {}, HZ={}",
         env!("CARGO_PKG_VERSION"),
         preflight::kernel_release(Path::new("/")),
         1_000_000_000 / tick_ns
     );
-    info!("CPUs {}, LLCs {}, nodes {}", topology.nr_online, topology.nr_llcs, topology.nr_nodes);
     for line in knobs.report(defaults) {
         info!("{line}");
     }
-    let (known, unknown): (Vec<_>, Vec<_>) = bpf::wanted_flags().into_iter().partition(|(_, flag)| *flag != 0);
-    let names = |flags: &[(&'static str, u64)]| flags.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" ");
+    let (known, unknown): (Vec<_>, Vec<_>) = bpf::wanted_flags()
+        .into_iter()
+        .partition(|(_, flag)| *flag != 0);
+    let names = |flags: &[(&'static str, u64)]| {
+        flags
+            .iter()
+            .map(|(name, _)| *name)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     info!("flags {}", names(&known));
     if !unknown.is_empty() {
         info!("flags this kernel does not know: {}", names(&unknown));
@@ -165,12 +189,18 @@ fn report_start(topology: &Topology, tick_ns: u64, knobs: &Knobs, defaults: &Kno
 fn explain_load_failure(cause: Error) -> Error {
     let has_said_why = logging::show_libbpf_warnings();
     if let Some(symbol) = logging::missing_kernel_symbol() {
-        return cause.context(format!("this kernel lacks {symbol}, which scx_eevdfx needs"));
+        return cause.context(format!(
+            "this kernel lacks {symbol}, which scx_eevdfx needs"
+        ));
     }
     if let Some(program) = logging::rejected_program() {
         return cause.context(format!("the kernel's verifier refused {program}"));
     }
-    if has_said_why { cause } else { cause.context("cannot load (--verbose shows more)") }
+    if has_said_why {
+        cause
+    } else {
+        cause.context("cannot load (--verbose shows more)")
+    }
 }
 
 /// A failure to attach is nearly always a race lost against another scheduler.
@@ -196,11 +226,28 @@ struct Brake {
 impl Brake {
     /// Notes a restart at `now`; the time to wait before it.
     fn restart(&mut self, now: Instant) -> Duration {
-        self.restarts.retain(|at| now.duration_since(*at) < RESTART_WINDOW);
+        self.restarts
+            .retain(|at| now.duration_since(*at) < RESTART_WINDOW);
         self.restarts.push(now);
         match self.restarts.len().checked_sub(FREE_RESTARTS + 1) {
             None => Duration::ZERO,
             Some(excess) => Duration::from_secs(1 << excess.min(5)).min(LONGEST_PAUSE),
         }
+    }
+}
+
+#[test]
+fn the_brake_lets_a_few_restarts_pass_then_grows_and_never_refuses() {
+    let (start, mut brake) = (Instant::now(), Brake::default());
+    let pauses: Vec<u64> = (0..14).map(|_| brake.restart(start).as_secs()).collect();
+    assert_eq!(pauses, [0, 0, 0, 0, 0, 1, 2, 4, 8, 16, 30, 30, 30, 30]);
+}
+
+#[test]
+fn the_brake_forgets() {
+    let (start, mut brake) = (Instant::now(), Brake::default());
+    for second in 0..50 {
+        let pause = brake.restart(start + RESTART_WINDOW / 5 * second);
+        assert_eq!(pause, Duration::ZERO);
     }
 }

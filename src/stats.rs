@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use crate::bpf::STATS_PER_CPU;
 
 /// Names of the counters, in order of enum stat_idx in bpf/intf.h (where each is explained).
-pub const LABELS: [&str; 17] = [
+pub const LABELS: [&str; 19] = [
     "enq_direct",
     "enq_preempt",
     "enq_ready",
@@ -31,6 +31,8 @@ pub const LABELS: [&str; 17] = [
     "idle_found",
     "idle_none",
     "idle_kick",
+    "hrtick_arm",
+    "hrtick_kick",
     "migrate",
     "race",
 ];
@@ -66,7 +68,11 @@ impl Printer {
                 // A closed stdout ends the printing, and nothing else.
                 while let Ok(line) = queue.recv() {
                     let mut out = io::stdout().lock();
-                    if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {
+                    if out
+                        .write_all(line.as_bytes())
+                        .and_then(|()| out.flush())
+                        .is_err()
+                    {
                         break;
                     }
                 }
@@ -75,12 +81,22 @@ impl Printer {
             .context("cannot start the thread that prints the counters")?;
         let start = Instant::now();
         let before = [0; STATS_PER_CPU];
-        Ok(Printer { start, interval, next: start + interval, before, nr_lines: 0, lines: Some(lines), finished })
+        Ok(Printer {
+            start,
+            interval,
+            next: start + interval,
+            before,
+            nr_lines: 0,
+            lines: Some(lines),
+            finished,
+        })
     }
 
     /// Time until the next line is due; none when nothing is printed any more.
     pub fn due_in(&self) -> Option<Duration> {
-        self.lines.as_ref().map(|_| self.next.saturating_duration_since(Instant::now()))
+        self.lines
+            .as_ref()
+            .map(|_| self.next.saturating_duration_since(Instant::now()))
     }
 
     /// Notes that a scheduler was attached: its counters start at 0, an interval begins.
@@ -103,7 +119,7 @@ impl Printer {
         }
         let now = now();
         let mut text = String::new();
-        if self.nr_lines % LINES_PER_HEADER == 0 {
+        if self.nr_lines.is_multiple_of(LINES_PER_HEADER) {
             text.push_str(&header());
         }
         text.push_str(&row(self.start.elapsed(), &self.before, &now));
@@ -125,7 +141,10 @@ impl Drop for Printer {
 }
 
 fn header() -> String {
-    let names: Vec<String> = LABELS.iter().map(|label| format!("{label:>width$}", width = width(label))).collect();
+    let names: Vec<String> = LABELS
+        .iter()
+        .map(|label| format!("{label:>width$}", width = width(label)))
+        .collect();
     format!("{:>8} {}\n", "time_s", names.join(" "))
 }
 
@@ -133,7 +152,13 @@ fn row(time: Duration, before: &[u64], now: &[u64]) -> String {
     let deltas: Vec<String> = LABELS
         .iter()
         .zip(now.iter().zip(before))
-        .map(|(label, (now, before))| format!("{:>width$}", now.wrapping_sub(*before), width = width(label)))
+        .map(|(label, (now, before))| {
+            format!(
+                "{:>width$}",
+                now.wrapping_sub(*before),
+                width = width(label)
+            )
+        })
         .collect();
     format!("{:>8.1} {}\n", time.as_secs_f64(), deltas.join(" "))
 }
@@ -148,7 +173,11 @@ fn every_counter_of_the_bpf_part_has_its_label_in_order() {
     let names: Vec<String> = header
         .lines()
         .filter_map(|line| line.trim().strip_prefix("STAT_"))
-        .map(|rest| rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>())
+        .map(|rest| {
+            rest.chars()
+                .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+                .collect::<String>()
+        })
         .map(|name| name.to_lowercase())
         .collect();
     assert_eq!(names, LABELS);
@@ -158,9 +187,12 @@ fn every_counter_of_the_bpf_part_has_its_label_in_order() {
 fn a_row_shows_increases_under_their_labels() {
     let (mut before, mut now) = ([0; STATS_PER_CPU], [0; STATS_PER_CPU]);
     (before[0], now[0]) = (5, 12);
-    now[16] = 3;
+    now[LABELS.len() - 1] = 3;
     let row = row(Duration::from_millis(1500), &before, &now);
     assert_eq!(row.len(), self::header().len());
     let cells: Vec<_> = row.split_whitespace().collect();
-    assert_eq!((cells[0], cells[1], cells[2], cells[17]), ("1.5", "7", "0", "3"));
+    assert_eq!(
+        (cells[0], cells[1], cells[2], cells[LABELS.len()]),
+        ("1.5", "7", "0", "3")
+    );
 }

@@ -65,12 +65,21 @@ impl Topology {
         let dir = root.join("sys/devices/system/cpu");
         let online = required_list(&dir.join("online"))?;
         let possible = cpu_list(&dir.join("possible")).unwrap_or_else(|| online.clone());
-        let nr_cpu_ids = possible.union(&online).last().map_or(0, |last| usize::from(*last) + 1);
+        let nr_cpu_ids = possible
+            .union(&online)
+            .last()
+            .map_or(0, |last| usize::from(*last) + 1);
         if nr_cpu_ids > max_cpus {
-            bail!("this machine has CPU ids up to {}, the scheduler supports {max_cpus} CPUs", nr_cpu_ids - 1);
+            bail!(
+                "this machine has CPU ids up to {}, the scheduler supports {max_cpus} CPUs",
+                nr_cpu_ids - 1
+            );
         }
         let nodes = nodes(&root.join("sys/devices/system/node"));
-        let mut cpus: Vec<Cpu> = online.iter().map(|id| locate(&dir, *id, &online, &nodes)).collect();
+        let mut cpus: Vec<Cpu> = online
+            .iter()
+            .map(|id| locate(&dir, *id, &online, &nodes))
+            .collect();
         cpus.sort_unstable();
         Ok(Self::arrange(&cpus, nr_cpu_ids))
     }
@@ -79,7 +88,9 @@ impl Topology {
     fn arrange(cpus: &[Cpu], nr_cpu_ids: usize) -> Self {
         let mut order: Vec<u16> = cpus.iter().map(|cpu| cpu.id).collect();
         let mut places = vec![Place::default(); nr_cpu_ids];
-        let llcs: Vec<_> = cpus.chunk_by(|a, b| (a.node, a.llc) == (b.node, b.llc)).collect();
+        let llcs: Vec<_> = cpus
+            .chunk_by(|a, b| (a.node, a.llc) == (b.node, b.llc))
+            .collect();
         let nodes: Vec<_> = cpus.chunk_by(|a, b| a.node == b.node).collect();
         for (pos, cpu) in cpus.iter().enumerate() {
             let place = &mut places[usize::from(cpu.id)];
@@ -87,18 +98,33 @@ impl Topology {
             place.node_id = cpu.node;
         }
         for (first, end, group) in ranges(&llcs) {
-            group.iter().for_each(|cpu| places[usize::from(cpu.id)].llc = (first, end));
+            group
+                .iter()
+                .for_each(|cpu| places[usize::from(cpu.id)].llc = (first, end));
         }
         for (first, end, group) in ranges(&nodes) {
-            group.iter().for_each(|cpu| places[usize::from(cpu.id)].node = (first, end));
+            group
+                .iter()
+                .for_each(|cpu| places[usize::from(cpu.id)].node = (first, end));
         }
         let known: BTreeSet<u16> = order.iter().copied().collect();
         for id in (0..nr_cpu_ids as u16).filter(|id| !known.contains(id)) {
             let pos = order.len() as u16;
             order.push(id);
-            places[usize::from(id)] = Place { pos, llc: (pos, pos + 1), node: (pos, pos + 1), node_id: 0 };
+            places[usize::from(id)] = Place {
+                pos,
+                llc: (pos, pos + 1),
+                node: (pos, pos + 1),
+                node_id: 0,
+            };
         }
-        Topology { order, places, nr_online: cpus.len(), nr_llcs: llcs.len(), nr_nodes: nodes.len() }
+        Topology {
+            order,
+            places,
+            nr_online: cpus.len(),
+            nr_llcs: llcs.len(),
+            nr_nodes: nodes.len(),
+        }
     }
 }
 
@@ -139,7 +165,11 @@ fn locate(dir: &Path, id: u16, online: &BTreeSet<u16>, nodes: &BTreeMap<u16, u16
     let core = some_cpus(&cpu.join("topology/thread_siblings_list"));
     Cpu {
         node,
-        llc: llc.iter().copied().find(|other| node_of(other) == node).unwrap_or(id),
+        llc: llc
+            .iter()
+            .copied()
+            .find(|other| node_of(other) == node)
+            .unwrap_or(id),
         core: core.and_then(|cpus| cpus.first().copied()).unwrap_or(id),
         id,
     }
@@ -167,7 +197,12 @@ fn numbered(dir: &Path, prefix: &str) -> Vec<(u16, PathBuf)> {
     let mut found: Vec<_> = entries
         .flatten()
         .filter_map(|entry| {
-            let number = entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok()?;
+            let number = entry
+                .file_name()
+                .to_str()?
+                .strip_prefix(prefix)?
+                .parse()
+                .ok()?;
             Some((number, entry.path()))
         })
         .collect();
@@ -176,7 +211,9 @@ fn numbered(dir: &Path, prefix: &str) -> Vec<(u16, PathBuf)> {
 }
 
 fn text(path: &Path) -> Option<String> {
-    fs::read_to_string(path).ok().map(|text| text.trim().to_string())
+    fs::read_to_string(path)
+        .ok()
+        .map(|text| text.trim().to_string())
 }
 
 fn cpu_list(path: &Path) -> Option<BTreeSet<u16>> {
@@ -189,7 +226,8 @@ fn some_cpus(path: &Path) -> Option<BTreeSet<u16>> {
 }
 
 fn required_list(path: &Path) -> Result<BTreeSet<u16>> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     match parse_list(text.trim()) {
         Some(cpus) if !cpus.is_empty() => Ok(cpus),
         _ => bail!("{} is no list of CPUs: {:?}", path.display(), text.trim()),
@@ -199,7 +237,11 @@ fn required_list(path: &Path) -> Result<BTreeSet<u16>> {
 /// Reads the kernel's list format, `0-3,8,10-11`; empty text is the empty list.
 fn parse_list(text: &str) -> Option<BTreeSet<u16>> {
     let mut cpus = BTreeSet::new();
-    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+    for part in text
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+    {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         cpus.extend(first.parse::<u16>().ok()?..=last.parse().ok()?);
     }

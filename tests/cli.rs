@@ -1,1 +1,160 @@
-//! Placeholder.
+// SPDX-License-Identifier: GPL-2.0-only
+//! The program as its users start it, on whatever machine runs the tests: usage, and refusals to start.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use scx_eevdfx::knobs::{Domain, KNOBS};
+
+const NOBODY: u32 = 65534;
+
+/// Runs the program; with a backtrace asked for, because none must be seen.
+fn run(args: &[&str]) -> Output {
+    command(args).output().expect("the program runs")
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scx_eevdfx"));
+    command
+        .args(args)
+        .env("RUST_BACKTRACE", "1")
+        .env("RUST_LOG", "trace");
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").expect("procfs");
+    status.lines().any(|line| line.starts_with("Uid:\t0\t0\t"))
+}
+
+fn has_sched_ext() -> bool {
+    Path::new("/sys/kernel/sched_ext").exists()
+}
+
+/// Checks a refusal to start: exit code 1, nothing on stdout, one line on stderr, which is returned.
+#[track_caller]
+fn refusal(output: &Output) -> String {
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(text(&output.stdout), "");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.starts_with("scx_eevdfx: "), "{stderr}");
+    stderr
+}
+
+#[test]
+fn a_slice_out_of_range_is_a_usage_error_that_names_option_and_range() {
+    for bad in ["0", "99", "100001", "-1", "many"] {
+        let output = run(&["--slice-us", bad]);
+        assert_eq!(output.status.code(), Some(2));
+        let stderr = text(&output.stderr);
+        let line = stderr.lines().next().unwrap_or_default();
+        assert!(
+            line.contains("--slice-us") && line.contains("100..=100000 us"),
+            "{stderr}"
+        );
+    }
+}
+
+#[test]
+fn unknown_options_and_stray_arguments_are_usage_errors() {
+    for bad in [["--no-such-knob"], ["stray"], ["--stats"], ["--stats=0"]] {
+        let output = run(&bad);
+        assert_eq!(output.status.code(), Some(2), "{bad:?}");
+        assert_eq!(text(&output.stdout), "");
+        assert!(
+            text(&output.stderr).contains(bad[0].split('=').next().unwrap_or_default()),
+            "{bad:?}"
+        );
+    }
+}
+
+#[test]
+fn version_is_name_and_version() {
+    for option in ["--version", "-V"] {
+        let output = run(&[option]);
+        assert!(output.status.success());
+        assert_eq!(
+            text(&output.stdout),
+            format!("scx_eevdfx {}\n", env!("CARGO_PKG_VERSION"))
+        );
+    }
+}
+
+#[test]
+fn help_lists_every_knob_and_the_exit_codes() {
+    for option in ["--help", "-h"] {
+        let output = run(&[option]);
+        assert!(output.status.success());
+        let help = text(&output.stdout);
+        let words: Vec<&str> = help.split_whitespace().collect();
+        for knob in &KNOBS {
+            let mut options = vec![format!("--{}", knob.option)];
+            if let Domain::Switch { off } = knob.domain {
+                options.push(format!("--{off}"));
+            }
+            for wanted in options {
+                assert!(words.contains(&wanted.as_str()), "{option}: {wanted}");
+            }
+        }
+        assert!(help.contains("Exit codes:"), "{option}");
+    }
+}
+
+#[test]
+fn the_long_help_names_the_kernels_counterparts() {
+    let help = text(&run(&["--help"]).stdout);
+    for knob in &KNOBS {
+        assert!(help.contains(knob.kernel), "{}", knob.kernel);
+    }
+}
+
+#[test]
+fn a_kernel_without_sched_ext_is_named_to_anybody() {
+    if has_sched_ext() {
+        return;
+    }
+    let mut users = vec![command(&[])];
+    if is_root() {
+        let mut nobody = command(&["--slice-us", "3000", "--place-lag", "--no-place-lag"]);
+        nobody.uid(NOBODY);
+        users.push(nobody);
+    }
+    for mut user in users {
+        let line = refusal(&user.output().expect("the program runs"));
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("procfs");
+        for part in [release.trim(), "sched_ext", "CONFIG_SCHED_CLASS_EXT"] {
+            assert!(line.contains(part), "{line}");
+        }
+    }
+}
+
+#[test]
+fn an_ordinary_user_is_refused_in_one_line() {
+    let mut user = command(&[]);
+    if is_root() {
+        user.uid(NOBODY);
+    }
+    let line = refusal(&user.output().expect("the program runs"));
+    if has_sched_ext() {
+        assert!(line.contains("sudo"), "{line}");
+    }
+}
+
+#[test]
+fn a_closed_stdout_is_no_reason_to_panic() {
+    for option in ["--help", "--version"] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = command(&[option])
+            .stdout(writer)
+            .output()
+            .expect("the program runs");
+        assert_eq!(text(&output.stderr), "", "{option}");
+    }
+}

@@ -53,6 +53,9 @@ pub struct Options {
     /// Also write the result to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Where the kernel shows sched_ext; another place is for trying the demo without it
+    #[arg(long, hide = true, default_value = "/sys/kernel/sched_ext")]
+    sched_ext_dir: PathBuf,
 }
 
 /// What an arm yielded: the values of all metrics in order, and what went wrong.
@@ -65,11 +68,14 @@ struct Measured {
 
 pub fn run(options: &Options) -> Result<bool> {
     let exe = cells::check_programs(&options.cells)?;
-    let sched_ext = SchedExt::new("/sys/kernel/sched_ext");
+    let sched_ext = SchedExt::new(&options.sched_ext_dir);
     let arms = arms(options);
     if arms.iter().any(|arm| !arm.command.is_empty()) {
         if !sched_ext.present() {
-            bail!("this kernel has no sched_ext (/sys/kernel/sched_ext/state is missing)");
+            bail!(
+                "this kernel has no sched_ext ({}/state is missing)",
+                options.sched_ext_dir.display()
+            );
         }
         if !sys::is_root() {
             bail!("loading a scheduler needs root");

@@ -334,7 +334,7 @@ fn check_shares(hogs: &[Hog], outcomes: &[Outcome], percent: f64) -> Result<bool
     let mut passed = true;
     for (i, deviation) in deviations(hogs, outcomes)? {
         // A total of 0 gives NaN, which is no pass either.
-        if !(deviation.abs() <= percent) {
+        if deviation.is_nan() || deviation.abs() > percent {
             println!(
                 "offender hog={i} nice={} deviation_pct={deviation:.2} allowed_pct={percent}",
                 hogs[i].nice

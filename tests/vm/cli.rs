@@ -64,7 +64,12 @@ struct Run {
     timeout: u64,
 
     /// More words for the kernel's command line.
-    #[arg(long, value_name = "WORDS", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "WORDS",
+        default_value = "",
+        hide_default_value = true
+    )]
     append: String,
 
     /// Leave /boot/config-RELEASE out.
@@ -122,12 +127,25 @@ fn run_job(run: &Run) -> Result<u8> {
     }
     let outcome = machine.run(&run.job.join(" "))?;
     eprint!("{}", outcome.dmesg);
-    eprintln!("vm: boot {:.1} s, job {:.1} s", outcome.boot.as_secs_f64(), (outcome.wall - outcome.boot).as_secs_f64());
+    eprintln!(
+        "vm: boot {:.1} s, job {:.1} s",
+        outcome.boot.as_secs_f64(),
+        (outcome.wall - outcome.boot).as_secs_f64()
+    );
     Ok(u8::try_from(outcome.code)?)
 }
 
 fn usual_programs() -> Vec<PathBuf> {
     let release = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/release");
-    let built = ["scx_eevdfx", "examples/lab"].map(|name| release.join(name)).into_iter().filter(|file| file.exists());
-    built.chain(["hackbench", "stress-ng"].into_iter().flat_map(find_program)).collect()
+    let built = ["scx_eevdfx", "examples/lab"]
+        .map(|name| release.join(name))
+        .into_iter()
+        .filter(|file| file.exists());
+    built
+        .chain(
+            ["hackbench", "stress-ng"]
+                .into_iter()
+                .flat_map(find_program),
+        )
+        .collect()
 }

@@ -16,18 +16,31 @@ const NEWEST: &str = "7.3";
 #[test]
 fn every_kernel_of_the_matrix_boots_and_returns_the_jobs_exit_code() {
     for minor in kernels().unwrap() {
-        let outcome = Machine::new(minor).run("echo release=$(uname -r); exit 7").unwrap();
+        let outcome = Machine::new(minor)
+            .run("echo release=$(uname -r); exit 7")
+            .unwrap();
         assert_eq!(outcome.code, 7);
-        assert!(outcome.value("release").unwrap().starts_with(minor), "{outcome:?}");
-        eprintln!("kernel {minor}: booted in {:.1} s", outcome.boot.as_secs_f64());
+        assert!(
+            outcome.value("release").unwrap().starts_with(minor),
+            "{outcome:?}"
+        );
+        eprintln!(
+            "kernel {minor}: booted in {:.1} s",
+            outcome.boot.as_secs_f64()
+        );
     }
 }
 
 #[test]
 fn output_of_a_job_arrives_complete_and_in_order() {
-    let outcome = Machine::new(NEWEST).run("seq 1 2000; echo to-stderr >/dev/stderr; printf 'no line feed'").unwrap();
+    let outcome = Machine::new(NEWEST)
+        .run("seq 1 2000; echo to-stderr >/dev/stderr; printf 'no line feed'")
+        .unwrap();
     let numbers: String = (1..=2000).map(|i| format!("{i}\n")).collect();
-    assert_eq!(outcome.success().output, format!("{numbers}to-stderr\nno line feed"));
+    assert_eq!(
+        outcome.success().output,
+        format!("{numbers}to-stderr\nno line feed")
+    );
 }
 
 #[test]
@@ -35,7 +48,11 @@ fn kernel_messages_stay_out_of_the_output_and_come_back_when_asked_for() {
     let job = "echo '<1>a message' >/dev/kmsg; echo done";
     let outcome = Machine::new(NEWEST).dmesg(true).run(job).unwrap().success();
     assert_eq!(outcome.output, "done\n");
-    assert!(outcome.dmesg.contains("a message") && outcome.dmesg.contains("Linux version"), "{}", outcome.dmesg);
+    assert!(
+        outcome.dmesg.contains("a message") && outcome.dmesg.contains("Linux version"),
+        "{}",
+        outcome.dmesg
+    );
 }
 
 #[test]
@@ -52,25 +69,49 @@ fn the_guest_sees_the_topology_that_was_asked_for() {
         (Topology::t5(), ["8", "1", "0-7", "0", "0-3", "10"]),
     ];
     for (topology, expected) in cases {
-        let outcome = Machine::new(NEWEST).topology(topology.clone()).run(job).unwrap().success();
+        let outcome = Machine::new(NEWEST)
+            .topology(topology.clone())
+            .run(job)
+            .unwrap()
+            .success();
         let keys = ["cpus", "nodes", "node0", "threads", "cores", "distances"];
-        assert_eq!(keys.map(|key| outcome.value(key).unwrap()), expected, "{topology:?}");
+        assert_eq!(
+            keys.map(|key| outcome.value(key).unwrap()),
+            expected,
+            "{topology:?}"
+        );
     }
 }
 
 #[test]
 fn a_job_that_hangs_is_killed_at_its_limit_and_leaves_no_process() {
     let name = format!("hang-{}", process::id());
-    let machine = Machine::new(NEWEST).name(&name).timeout(Duration::from_secs(30));
-    let error = format!("{:#}", machine.run("echo about to hang; sleep 1000").unwrap_err());
-    assert!(error.contains("did not end within 30s") && error.contains("about to hang"), "{error}");
+    let machine = Machine::new(NEWEST)
+        .name(&name)
+        .timeout(Duration::from_secs(30));
+    let error = format!(
+        "{:#}",
+        machine.run("echo about to hang; sleep 1000").unwrap_err()
+    );
+    assert!(
+        error.contains("did not end within 30s") && error.contains("about to hang"),
+        "{error}"
+    );
     assert!(!is_running(&name));
 }
 
 #[test]
 fn a_kernel_that_panics_is_an_error_that_shows_its_console() {
-    let error = format!("{:#}", Machine::new(NEWEST).run("echo c >/proc/sysrq-trigger; sleep 60").unwrap_err());
-    assert!(error.contains("the machine stopped") && error.contains("sysrq triggered crash"), "{error}");
+    let error = format!(
+        "{:#}",
+        Machine::new(NEWEST)
+            .run("echo c >/proc/sysrq-trigger; sleep 60")
+            .unwrap_err()
+    );
+    assert!(
+        error.contains("the machine stopped") && error.contains("sysrq triggered crash"),
+        "{error}"
+    );
 }
 
 /// The test runs itself a second time to have something to kill.
@@ -98,14 +139,28 @@ fn killing_the_harness_kills_its_machine() {
 fn the_kernels_config_can_be_left_out() {
     let job = "ls /boot/config-$(uname -r)";
     assert_eq!(Machine::new(NEWEST).run(job).unwrap().code, 0);
-    assert_ne!(Machine::new(NEWEST).with_config(false).run(job).unwrap().code, 0);
+    assert_ne!(
+        Machine::new(NEWEST)
+            .with_config(false)
+            .run(job)
+            .unwrap()
+            .code,
+        0
+    );
 }
 
 #[test]
 fn virtual_time_passes_when_the_guest_sleeps() {
     let job = "a=$(cut -d. -f1 /proc/uptime); sleep 60; b=$(cut -d. -f1 /proc/uptime); echo slept=$((b - a))";
-    let outcome = Machine::new(NEWEST).icount(true).run(job).unwrap().success();
-    assert!((60..=61).contains(&outcome.get::<u64>("slept").unwrap()), "{outcome:?}");
+    let outcome = Machine::new(NEWEST)
+        .icount(true)
+        .run(job)
+        .unwrap()
+        .success();
+    assert!(
+        (60..=61).contains(&outcome.get::<u64>("slept").unwrap()),
+        "{outcome:?}"
+    );
     assert!(outcome.wall < Duration::from_secs(60), "{outcome:?}");
 }
 
@@ -113,16 +168,30 @@ fn virtual_time_passes_when_the_guest_sleeps() {
 fn kvm_is_used_only_on_a_cpu_that_has_it() {
     assert!(has_virtualization("flags\t\t: fpu vmx sse\n"));
     assert!(has_virtualization("flags\t\t: fpu svm\n"));
-    assert!(!has_virtualization("flags\t\t: fpu sse\nvmx flags\t: vnmi\nmodel name\t: svm\n"));
+    assert!(!has_virtualization(
+        "flags\t\t: fpu sse\nvmx flags\t: vnmi\nmodel name\t: svm\n"
+    ));
     assert!(!has_virtualization(""));
 }
 
 #[test]
 fn topologies_are_read_from_the_command_line() {
     assert_eq!("t2".parse::<Topology>().unwrap(), Topology::t2());
-    assert_eq!("cpus=8,nodes=2".parse::<Topology>().unwrap(), Topology::default());
-    assert_eq!("cpus=8,threads=2".parse::<Topology>().unwrap(), Topology::t2());
-    for bad in ["cpus=8,nodes=3", "cpus=0", "cpus=7,sockets=2,nodes=1", "nodes", "cores=2"] {
+    assert_eq!(
+        "cpus=8,nodes=2".parse::<Topology>().unwrap(),
+        Topology::default()
+    );
+    assert_eq!(
+        "cpus=8,threads=2".parse::<Topology>().unwrap(),
+        Topology::t2()
+    );
+    for bad in [
+        "cpus=8,nodes=3",
+        "cpus=0",
+        "cpus=7,sockets=2,nodes=1",
+        "nodes",
+        "cores=2",
+    ] {
         assert!(bad.parse::<Topology>().is_err(), "{bad}");
     }
 }
@@ -131,13 +200,18 @@ fn topologies_are_read_from_the_command_line() {
 fn wait_until(condition: impl Fn() -> bool) {
     let started = Instant::now();
     while !condition() {
-        assert!(started.elapsed() < Duration::from_secs(20), "waited in vain");
+        assert!(
+            started.elapsed() < Duration::from_secs(20),
+            "waited in vain"
+        );
         thread::sleep(Duration::from_millis(100));
     }
 }
 
 fn is_running(name: &str) -> bool {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let command_lines = processes.flat_map(|process| fs::read(process.path().join("cmdline")));
-    command_lines.filter(|line| line.starts_with(b"qemu")).any(|line| String::from_utf8_lossy(&line).contains(name))
+    command_lines
+        .filter(|line| line.starts_with(b"qemu"))
+        .any(|line| String::from_utf8_lossy(&line).contains(name))
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -72,7 +73,9 @@ pub struct Initramfs {
 impl Initramfs {
     /// Busybox, its applets and the folders that init mounts on.
     pub fn new() -> Result<Self> {
-        let mut this = Self { nodes: BTreeMap::new() };
+        let mut this = Self {
+            nodes: BTreeMap::new(),
+        };
         for dir in ["proc", "sys", "dev", "tmp", "run", "root", "usr", "etc"] {
             this.add(dir, Node::Dir);
         }
@@ -85,7 +88,10 @@ impl Initramfs {
         let busybox = find_program("busybox")?;
         let applets = stdout_of(Command::new(&busybox).arg("--list"))?;
         for applet in applets.lines() {
-            this.add(&format!("bin/{applet}"), Node::Symlink("busybox".to_owned()));
+            this.add(
+                &format!("bin/{applet}"),
+                Node::Symlink("busybox".to_owned()),
+            );
         }
         this.program(&busybox)?;
         for tool in NOT_IN_BUSYBOX {
@@ -99,10 +105,14 @@ impl Initramfs {
         self.add(guest, Node::File(FILE, text.as_bytes().to_vec()));
     }
 
-    /// A copy of a file of the host.
+    /// A copy of a file of the host, executable if it is.
     pub fn file(&mut self, host: &Path, guest: &str) -> Result<()> {
         let data = read(host)?;
-        self.add(guest, Node::File(FILE, data));
+        let is_program = fs::metadata(host)?.permissions().mode() & 0o111 != 0;
+        self.add(
+            guest,
+            Node::File(if is_program { PROGRAM } else { FILE }, data),
+        );
         Ok(())
     }
 
@@ -120,8 +130,16 @@ impl Initramfs {
 
     /// What the guest is to run: a shell script, after `settle_s` seconds of the guest's time.
     pub fn job(&mut self, script: &str, settle_s: u32, dmesg: bool) {
-        let settings = [("$MARK", MARK), ("$SETTLE", &settle_s.to_string()), ("$DMESG", if dmesg { "1" } else { "" })];
-        let init = settings.iter().fold(INIT.to_owned(), |text, (name, value)| text.replace(name, value));
+        let settings = [
+            ("$MARK", MARK),
+            ("$SETTLE", &settle_s.to_string()),
+            ("$DMESG", if dmesg { "1" } else { "" }),
+        ];
+        let init = settings
+            .iter()
+            .fold(INIT.to_owned(), |text, (name, value)| {
+                text.replace(name, value)
+            });
         self.add("init", Node::File(PROGRAM, init.into_bytes()));
         self.add("job", Node::File(PROGRAM, script.as_bytes().to_vec()));
     }
@@ -129,7 +147,9 @@ impl Initramfs {
     fn add(&mut self, guest: &str, node: Node) {
         let path = guest.trim_start_matches('/');
         for (slash, _) in path.match_indices('/') {
-            self.nodes.entry(path[..slash].to_owned()).or_insert(Node::Dir);
+            self.nodes
+                .entry(path[..slash].to_owned())
+                .or_insert(Node::Dir);
         }
         self.nodes.insert(path.to_owned(), node);
     }
@@ -141,7 +161,9 @@ impl Initramfs {
             match node {
                 Node::Dir => pack_entry(&mut archive, ino, path, DIR, &[])?,
                 Node::File(mode, data) => pack_entry(&mut archive, ino, path, *mode, data)?,
-                Node::Symlink(target) => pack_entry(&mut archive, ino, path, SYMLINK, target.as_bytes())?,
+                Node::Symlink(target) => {
+                    pack_entry(&mut archive, ino, path, SYMLINK, target.as_bytes())?
+                }
             }
         }
         pack_entry(&mut archive, 0, "TRAILER!!!", 0, &[])?;
@@ -151,9 +173,27 @@ impl Initramfs {
 
 /// Magic, then 13 numbers of 8 hexadecimal digits; name and data each padded to four bytes.
 fn pack_entry(archive: &mut Vec<u8>, ino: usize, path: &str, mode: u32, data: &[u8]) -> Result<()> {
-    let (links, size, name_size) = (1, u32::try_from(data.len())?, u32::try_from(path.len() + 1)?);
+    let (links, size, name_size) = (
+        1,
+        u32::try_from(data.len())?,
+        u32::try_from(path.len() + 1)?,
+    );
     let mut header = "070701".to_owned();
-    for field in [u32::try_from(ino)?, mode, 0, 0, links, 0, size, 0, 0, 0, 0, name_size, 0] {
+    for field in [
+        u32::try_from(ino)?,
+        mode,
+        0,
+        0,
+        links,
+        0,
+        size,
+        0,
+        0,
+        0,
+        0,
+        name_size,
+        0,
+    ] {
         write!(header, "{field:08x}")?;
     }
     archive.extend_from_slice(header.as_bytes());
@@ -168,23 +208,35 @@ fn pack_entry(archive: &mut Vec<u8>, ino: usize, path: &str, mode: u32, data: &[
 /// Path of a command of the host, as the shell would find it.
 pub fn find_program(name: &str) -> Result<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let found = env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file());
+    let found = env::split_paths(&path)
+        .map(|dir| dir.join(name))
+        .find(|file| file.is_file());
     found.with_context(|| format!("no {name} in PATH: run `make setup`"))
 }
 
 /// Libraries and interpreter of a dynamic program; nothing for a static one or a script.
 fn libraries(program: &Path) -> Result<Vec<String>> {
-    let done = Command::new("ldd").arg(program).output().context("cannot run ldd")?;
+    let done = Command::new("ldd")
+        .arg(program)
+        .output()
+        .context("cannot run ldd")?;
     let text = String::from_utf8_lossy(&done.stdout);
     if !done.status.success() {
         let problem = String::from_utf8_lossy(&done.stderr);
-        ensure!(format!("{text}{problem}").contains("not a dynamic executable"), "ldd: {problem}");
+        ensure!(
+            format!("{text}{problem}").contains("not a dynamic executable"),
+            "ldd: {problem}"
+        );
         return Ok(Vec::new());
     }
     if let Some(line) = text.lines().find(|line| line.contains("not found")) {
         bail!("{}: library {}", program.display(), line.trim());
     }
-    Ok(text.split_whitespace().filter(|word| word.starts_with('/')).map(str::to_owned).collect())
+    Ok(text
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'))
+        .map(str::to_owned)
+        .collect())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
@@ -192,7 +244,13 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 fn stdout_of(command: &mut Command) -> Result<String> {
-    let done = command.output().with_context(|| format!("cannot run {command:?}"))?;
-    ensure!(done.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&done.stderr));
+    let done = command
+        .output()
+        .with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(
+        done.status.success(),
+        "{command:?} failed: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     String::from_utf8(done.stdout).with_context(|| format!("{command:?} printed no text"))
 }

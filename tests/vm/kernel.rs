@@ -16,7 +16,7 @@ const EXIT_MISSING: i32 = 4;
 /// The files of one kernel.
 pub struct Kernel {
     pub release: String,
-    pub vmlinuz: PathBuf,
+    pub vmlinux: PathBuf,
     pub config: PathBuf,
 }
 
@@ -32,14 +32,18 @@ impl Kernel {
         match done.status.code() {
             Some(0) => (),
             Some(EXIT_MISSING) => return Ok(None),
-            _ => bail!("no kernel {minor}: {} failed with {}", script.display(), done.status),
+            _ => bail!(
+                "no kernel {minor}: {} failed with {}",
+                script.display(),
+                done.status
+            ),
         }
         let folder = PathBuf::from(String::from_utf8(done.stdout)?.trim_end());
         let release = fs::read_to_string(folder.join("release"))
             .with_context(|| format!("cannot read the release in {}", folder.display()))?;
         Ok(Some(Self {
             release: release.trim_end().to_owned(),
-            vmlinuz: folder.join("vmlinuz"),
+            vmlinux: folder.join("vmlinux"),
             config: folder.join("config"),
         }))
     }
@@ -54,6 +58,9 @@ pub fn kernels() -> Result<Vec<&'static str>> {
             None => eprintln!("kernel {minor}: not in the archive, skipped"),
         }
     }
-    ensure!(!found.is_empty(), "none of the kernels {MATRIX:?} can be had");
+    ensure!(
+        !found.is_empty(),
+        "none of the kernels {MATRIX:?} can be had"
+    );
     Ok(found)
 }

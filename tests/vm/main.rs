@@ -3,9 +3,15 @@
 
 #![allow(dead_code, reason = "the command line of the harness uses the rest")]
 
+mod bad_start;
+mod fairness;
+mod guest;
 mod harness;
 mod initramfs;
 mod kernel;
+mod knobs;
+mod life;
 mod machine;
 mod outcome;
+mod stall;
 mod topology;

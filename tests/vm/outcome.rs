@@ -27,19 +27,31 @@ impl Outcome {
     /// The value of the first `key=value` that the job printed, as a line or as a word of one.
     pub fn value(&self, key: &str) -> Option<&str> {
         let words = self.output.split_whitespace();
-        words.filter_map(|word| word.split_once('=')).find(|(name, _)| *name == key).map(|(_, value)| value)
+        words
+            .filter_map(|word| word.split_once('='))
+            .find(|(name, _)| *name == key)
+            .map(|(_, value)| value)
     }
 
     /// The same as a number or whatever it is; that it is missing is an error that shows the output.
     pub fn get<T: FromStr>(&self, key: &str) -> Result<T> {
-        let value = self.value(key).with_context(|| format!("no {key}=… in the output:\n{}", self.output))?;
-        value.parse().ok().with_context(|| format!("{key}={value}: not what was expected"))
+        let value = self
+            .value(key)
+            .with_context(|| format!("no {key}=… in the output:\n{}", self.output))?;
+        value
+            .parse()
+            .ok()
+            .with_context(|| format!("{key}={value}: not what was expected"))
     }
 
     /// The outcome of a job that must not fail.
     #[track_caller]
     pub fn success(self) -> Self {
-        assert_eq!(self.code, 0, "the job failed:\n{}{}", self.output, self.dmesg);
+        assert_eq!(
+            self.code, 0,
+            "the job failed:\n{}{}",
+            self.output, self.dmesg
+        );
         self
     }
 }
@@ -57,7 +69,15 @@ pub struct Transcript {
 
 impl Transcript {
     pub fn new(echo: bool) -> Self {
-        Self { echo, held: 0, output: String::new(), dmesg: String::new(), boot: None, code: None, ended: false }
+        Self {
+            echo,
+            held: 0,
+            output: String::new(),
+            dmesg: String::new(),
+            boot: None,
+            code: None,
+            ended: false,
+        }
     }
 
     pub fn output(&self) -> &str {
@@ -66,7 +86,9 @@ impl Transcript {
 
     /// Takes in one line with its line feed.
     pub fn add(&mut self, line: &str, started: Instant) -> Result<()> {
-        let mark = line.strip_prefix(MARK).map(|rest| rest.split_whitespace().collect::<Vec<_>>());
+        let mark = line
+            .strip_prefix(MARK)
+            .map(|rest| rest.split_whitespace().collect::<Vec<_>>());
         match mark.as_deref() {
             Some(["start"]) => self.boot = Some(started.elapsed()),
             Some(["exit", code]) => {

@@ -26,7 +26,13 @@ impl Default for Topology {
 
 impl Topology {
     pub fn new(sockets: usize, cores: usize, threads: usize, nodes: usize) -> Self {
-        Self { sockets, cores, threads, nodes, distances: vec![21] }
+        Self {
+            sockets,
+            cores,
+            threads,
+            nodes,
+            distances: vec![21],
+        }
     }
 
     /// One socket on two nodes: the last-level cache spans nodes.
@@ -41,7 +47,10 @@ impl Topology {
 
     /// Four nodes on a ring: one step away is nearer than two.
     pub fn t3() -> Self {
-        Self { distances: vec![16, 28], ..Self::new(4, 2, 1, 4) }
+        Self {
+            distances: vec![16, 28],
+            ..Self::new(4, 2, 1, 4)
+        }
     }
 
     /// A single CPU.
@@ -77,19 +86,34 @@ impl Topology {
         let size = memory_mib / self.nodes.max(1);
         let mut args = vec![
             "-smp".to_owned(),
-            format!("{},sockets={},cores={},threads={}", self.cpus(), self.sockets, self.cores, self.threads),
+            format!(
+                "{},sockets={},cores={},threads={}",
+                self.cpus(),
+                self.sockets,
+                self.cores,
+                self.threads
+            ),
             "-m".to_owned(),
             format!("{}M", size * self.nodes.max(1)),
         ];
         for node in 0..self.nodes {
             let (first, last) = self.node_cpus(node);
-            args.extend(["-object".to_owned(), format!("memory-backend-ram,id=m{node},size={size}M")]);
-            args.extend(["-numa".to_owned(), format!("node,nodeid={node},cpus={first}-{last},memdev=m{node}")]);
+            args.extend([
+                "-object".to_owned(),
+                format!("memory-backend-ram,id=m{node},size={size}M"),
+            ]);
+            args.extend([
+                "-numa".to_owned(),
+                format!("node,nodeid={node},cpus={first}-{last},memdev=m{node}"),
+            ]);
         }
         for a in 0..self.nodes {
             for b in a + 1..self.nodes {
                 let distance = self.distance(a, b);
-                args.extend(["-numa".to_owned(), format!("dist,src={a},dst={b},val={distance}")]);
+                args.extend([
+                    "-numa".to_owned(),
+                    format!("dist,src={a},dst={b},val={distance}"),
+                ]);
             }
         }
         args
@@ -124,8 +148,12 @@ impl FromStr for Topology {
         }
         let (mut cpus, mut nodes, mut sockets, mut threads, mut distance) = (8, 2, None, 1, 21);
         for pair in text.split(',') {
-            let (key, value) = pair.split_once('=').with_context(|| format!("'{pair}' is not key=value"))?;
-            let number: usize = value.parse().with_context(|| format!("'{pair}': not a number"))?;
+            let (key, value) = pair
+                .split_once('=')
+                .with_context(|| format!("'{pair}' is not key=value"))?;
+            let number: usize = value
+                .parse()
+                .with_context(|| format!("'{pair}': not a number"))?;
             match key {
                 "cpus" => cpus = number,
                 "nodes" => nodes = number,
@@ -142,6 +170,10 @@ impl FromStr for Topology {
             "{cpus} CPUs do not fit {sockets} sockets of cores of {threads} threads"
         );
         let cores = cpus / sockets / threads;
-        Self { distances: vec![distance], ..Self::new(sockets, cores, threads, nodes) }.checked()
+        Self {
+            distances: vec![distance],
+            ..Self::new(sockets, cores, threads, nodes)
+        }
+        .checked()
     }
 }

@@ -36,11 +36,11 @@ pub struct Lengths {
     /// Runs of hackbench in each arm; the median counts
     #[arg(long, default_value_t = 3)]
     hackbench_runs: usize,
-    /// Seconds of every request cell (whole ones if schbench runs)
-    #[arg(long, default_value_t = 2.0)]
+    /// Seconds of every request cell (schbench takes whole ones: rounded up)
+    #[arg(long, default_value_t = 1.5)]
     request_s: f64,
     /// Round trips of every pipe cell
-    #[arg(long, default_value_t = 20000)]
+    #[arg(long, default_value_t = 10000)]
     pipe_rounds: u64,
     /// Seconds of the hogs and share cells
     #[arg(long, default_value_t = 4.0)]

@@ -73,8 +73,7 @@ pub fn value(output: &str, key: &str) -> Result<f64> {
     output
         .split_whitespace()
         .filter_map(|word| word.split_once('='))
-        .filter(|(name, _)| *name == key)
-        .next_back()
+        .rfind(|(name, _)| *name == key)
         .and_then(|(_, value)| value.parse().ok())
         .with_context(|| format!("no {key} in {output:?}"))
 }

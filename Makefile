@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Every command of the project; `make help` lists them.
+
+BPF_SOURCES := $(wildcard bpf/*.h bpf/*.c tests/policy/*.c)
+TARGET := x86_64-unknown-linux-gnu
+HOST_TESTS := $(filter-out vm,$(basename $(notdir $(wildcard tests/*.rs)) \
+	$(patsubst tests/%/main.rs,%,$(filter-out tests/lab/%,$(wildcard tests/*/main.rs)))))
+
+.PHONY: help setup build fmt lint test test-host test-vm demo static clean-cache
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
+
+setup: ## Install what building and testing need (Debian 12 or later); quick when it is all there
+	@scripts/setup.sh
+
+build: ## Build the scheduler: target/release/scx_eevdfx
+	cargo build --release --locked
+
+fmt: ## Format the Rust and C sources in place
+	cargo fmt
+	clang-format-19 -i $(BPF_SOURCES)
+
+lint: ## Check formats and lints, change nothing
+	cargo fmt --check
+	cargo clippy --all-targets --release --locked -- -D warnings
+	clang-format-19 --dry-run -Werror $(BPF_SOURCES)
+
+test-host: ## Tests that need no virtual machine
+	cargo test --release --locked --lib --bins $(HOST_TESTS:%=--test %)
+
+test-vm: ## Tests that boot real kernels; they are fetched once into the cache
+	cargo build --release --locked --bins --example lab
+	cargo test --release --locked --test vm -- --test-threads=1
+
+test: setup lint test-host test-vm ## All of the checks, as CI runs them
+
+demo: setup build ## The scheduler beside the kernel's in a virtual machine; HOST=1 for this machine (needs sched_ext and root)
+	cargo build --release --locked --example lab --example vm
+ifdef HOST
+	sudo target/release/examples/lab demo --scheduler target/release/scx_eevdfx
+else
+	target/release/examples/vm run --kernel 7.3 --icount --timeout 1800 -- /bin/lab demo
+endif
+
+static: ## Build a binary that needs no libraries, for any distribution or a bare initramfs
+	LIBBPF_SYS_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu RUSTFLAGS="-C target-feature=+crt-static" \
+		cargo build --release --locked --features static --target $(TARGET)
+	@echo target/$(TARGET)/release/scx_eevdfx
+
+clean-cache: ## Remove the downloaded kernels and package lists
+	rm -rf "$${SCX_EEVDFX_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/scx_eevdfx}"

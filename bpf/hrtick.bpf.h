@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Ends a request on time. The core looks at a slice only at the tick: with HZ=250 a request of 2.8 ms
+ * lasts up to 6.8 ms, and whoever waits pays for it.
+ *
+ * How it works. One bpf_timer per CPU, armed when the running task gets company, or starts with company,
+ * and never cancelled: most requests end by sleeping, and stopping a timer costs what starting it did. It
+ * fires at the latest once a request, and then looks again: nobody runs or nobody waits: done; the
+ * request that runs by now ends later: armed for that; else the CPU is made to pick anew.
+ *
+ * The timer belongs to the CPU whose request it watches but fires on the one that armed it, often a
+ * waker's; the kick crosses over. A kick may hit a task that was just switched in: the pick then keeps
+ * it, since nothing but the pick decides.
+ *
+ * Limits. The callback is a softirq and can be delayed by others; the tick remains as the backstop.
+ */
+#ifndef __EEVDFX_HRTICK_BPF_H
+#define __EEVDFX_HRTICK_BPF_H
+
+/* A timer that is this late will not fire: its start was lost. */
+#define HRTICK_LOST_NS 2000000ULL
+
+/*
+ * Owner's rq lock held, or from the callback; the two may race for one timer: both arm it for the end
+ * of a request that they saw, and the callback looks again.
+ */
+static __always_inline void hrtick_arm(struct runq *rq, s32 cpu, u64 now)
+{
+	u64 end = rq->curr_end;
+	struct hrtick *t;
+	u32 key = cpu;
+
+	if (!knobs.hrtick || !rq->curr_since)
+		return;
+	t = bpf_map_lookup_elem(&hrticks, &key);
+	if (!t)
+		return;
+	if (t->at && !eevdf_before(end, t->at) && eevdf_before(now, t->at + HRTICK_LOST_NS))
+		return;
+	t->at = eevdf_before(now, end) ? end : now + 1;
+	if (bpf_timer_start(&t->timer, t->at - now, 0))
+		t->at = 0;
+	else
+		stat_inc(STAT_HRTICK_ARM);
+}
+
+static int hrtick_fire(void *map, u32 *cpu, struct hrtick *t)
+{
+	struct runq *rq = runq_of(*cpu);
+	u64 now = scx_bpf_now();
+
+	t->at = 0;
+	if (!rq || rq->nr < 2 || !rq->curr_since)
+		return 0;
+	if (eevdf_before(now, rq->curr_end)) {
+		hrtick_arm(rq, *cpu, now);
+		return 0;
+	}
+	stat_inc(STAT_HRTICK_KICK);
+	scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
+	return 0;
+}
+
+/* From ops.init only: a callback may use what the program that set it may use. */
+static __always_inline int hrtick_init(s32 cpu)
+{
+	struct hrtick *t;
+	u32 key = cpu;
+	int ret;
+
+	t = bpf_map_lookup_elem(&hrticks, &key);
+	if (!t)
+		return -ENOENT;
+	ret = bpf_timer_init(&t->timer, &hrticks, CLOCK_MONOTONIC);
+	return ret ? ret : bpf_timer_set_callback(&t->timer, hrtick_fire);
+}
+
+#endif /* __EEVDFX_HRTICK_BPF_H */

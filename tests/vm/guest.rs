@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Shell words that the jobs of the tests share, and what they look for afterwards.
+
+use std::time::Duration;
+
+use crate::machine::Machine;
+
+/// - `state`: what the kernel says of sched_ext;
+/// - `start OPTIONS`: runs the scheduler in the background until the kernel says enabled; `$PID` is it;
+/// - `stop`: SIGTERM, then its exit code as `stopped=CODE`;
+/// - `counter NAME`: one of the kernel's own events of this scheduler.
+const WORDS: &str = r#"
+SYS=/sys/kernel/sched_ext
+state() { cat $SYS/state; }
+start() {
+    scx_eevdfx "$@" 2>/tmp/log &
+    PID=$!
+    while [ "$(state)" != enabled ]; do
+        kill -0 $PID 2>/dev/null || { echo "did not start:"; cat /tmp/log; exit 90; }
+        sleep 0.1
+    done
+}
+stop() {
+    kill $PID
+    wait $PID
+    echo "stopped=$?"
+    grep -v INFO /tmp/log
+    while [ "$(state)" = disabling ]; do sleep 0.1; done
+}
+"#;
+
+/// A machine that has the scheduler, the workloads and what they call.
+pub fn machine(minor: &str) -> Machine {
+    let release = concat!(env!("CARGO_MANIFEST_DIR"), "/target/release");
+    Machine::new(minor)
+        .program(format!("{release}/scx_eevdfx"))
+        .program(format!("{release}/examples/lab"))
+        .program("/usr/bin/hackbench")
+        .program("/usr/bin/stress-ng")
+        .timeout(Duration::from_secs(300))
+        .dmesg(true)
+}
+
+/// A job that knows the words above.
+pub fn job(text: &str) -> String {
+    format!("{WORDS}\n{text}")
+}
+
+/// What a kernel that is unhappy with us prints.
+#[track_caller]
+pub fn assert_quiet(dmesg: &str) {
+    const COMPLAINTS: [&str; 8] = [
+        "WARNING:",
+        "BUG:",
+        "Call Trace",
+        "runnable task stall",
+        "lockup",
+        "rcu: INFO",
+        "disabled (runtime error)",
+        "Oops",
+    ];
+    let found: Vec<_> = dmesg
+        .lines()
+        .filter(|line| COMPLAINTS.iter().any(|text| line.contains(text)))
+        .collect();
+    assert!(found.is_empty(), "the kernel complains: {found:#?}");
+}
