@@ -3,6 +3,7 @@
 //!
 //! The archive is newc without compression: unpacking costs the guest instructions, storing costs the host nothing.
 //! Libraries are those ldd names, so what a program opens by dlopen (NSS, locales) is not there.
+//! The guest's shell prefers its own applets to programs of the same name: those are called by their full path.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -105,27 +106,26 @@ impl Initramfs {
         self.add(guest, Node::File(FILE, text.as_bytes().to_vec()));
     }
 
-    /// A copy of a file of the host, executable if it is.
+    /// A copy of a file of the host; with a program come the libraries it needs, to where it looks for them.
     pub fn file(&mut self, host: &Path, guest: &str) -> Result<()> {
         let data = read(host)?;
         let is_program = fs::metadata(host)?.permissions().mode() & 0o111 != 0;
-        self.add(
-            guest,
-            Node::File(if is_program { PROGRAM } else { FILE }, data),
-        );
+        if is_program {
+            for library in libraries(host)? {
+                let data = read(Path::new(&library))?;
+                self.add(&library, Node::File(PROGRAM, data));
+            }
+        }
+        let mode = if is_program { PROGRAM } else { FILE };
+        self.add(guest, Node::File(mode, data));
         Ok(())
     }
 
-    /// A program to /bin, and the libraries it needs to where it looks for them.
+    /// A program to /bin.
     pub fn program(&mut self, host: &Path) -> Result<()> {
         let name = host.file_name().and_then(|n| n.to_str());
         let name = name.with_context(|| format!("{}: no file name", host.display()))?;
-        for library in libraries(host)? {
-            let data = read(Path::new(&library))?;
-            self.add(&library, Node::File(PROGRAM, data));
-        }
-        self.add(&format!("bin/{name}"), Node::File(PROGRAM, read(host)?));
-        Ok(())
+        self.file(host, &format!("bin/{name}"))
     }
 
     /// What the guest is to run: a shell script, after `settle_s` seconds of the guest's time.

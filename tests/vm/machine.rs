@@ -122,7 +122,7 @@ impl Machine {
         self
     }
 
-    /// A file of the host to any place of the guest.
+    /// A file of the host to any place of the guest; a program brings its libraries.
     pub fn file(mut self, host: impl Into<PathBuf>, guest: &str) -> Self {
         self.files.push((host.into(), guest.to_owned()));
         self

@@ -2,6 +2,7 @@
 //! Tests that boot real kernels. Each file is a topic; `harness` tests the machines themselves.
 
 #![allow(dead_code, reason = "the command line of the harness uses the rest")]
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
 
 mod bad_start;
 mod fairness;
