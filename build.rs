@@ -5,7 +5,9 @@ use std::env;
 fn main() {
     scx_cargo::BpfBuilder::new()
         .and_then(|mut b| b.enable_skel("bpf/main.bpf.c", "bpf").build())
-        .unwrap_or_else(|e| panic!("cannot build the BPF object (is clang-19 installed? try `make setup`): {e:#}"));
+        .unwrap_or_else(|e| {
+            panic!("cannot build the BPF object (is clang-19 installed? try `make setup`): {e:#}")
+        });
     println!("cargo:rerun-if-changed=bpf");
     println!("cargo:rerun-if-changed=tests/policy/shim.c");
     if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux") {
@@ -17,6 +19,9 @@ fn main() {
             .flag("-fsanitize-undefined-trap-on-error")
             .cargo_metadata(false)
             .compile("eevdf_host");
-        println!("cargo:rustc-link-search=native={}", env::var("OUT_DIR").unwrap_or_default());
+        println!(
+            "cargo:rustc-link-search=native={}",
+            env::var("OUT_DIR").unwrap_or_default()
+        );
     }
 }

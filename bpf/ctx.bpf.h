@@ -30,6 +30,12 @@ struct runq {
 	u64 curr_vprot;
 	u64 curr_end; /* when its window ends, on the clock of curr_since */
 
+	u64 hrtick_at; /* when the CPU's timer fires, 0: not armed. Also written by its callback. */
+
+	/* No task in WAIT has a vruntime before wait_head; it is empty if !wait_any. Owner only. */
+	bool wait_any;
+	u64 wait_head;
+
 	u64 rescue_at; /* jiffies of the next look for a task that waits too long. Owner only. */
 } __attribute__((aligned(128)));
 
@@ -42,7 +48,6 @@ struct {
 
 struct hrtick {
 	struct bpf_timer timer;
-	u64 at; /* when it fires, 0: not armed */
 };
 
 struct {

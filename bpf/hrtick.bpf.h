@@ -17,43 +17,43 @@
 #ifndef __EEVDFX_HRTICK_BPF_H
 #define __EEVDFX_HRTICK_BPF_H
 
-/* A timer that is this late will not fire: its start was lost. */
+/* A timer that should have fired this long before the current window began was never started. */
 #define HRTICK_LOST_NS 2000000ULL
 
 /*
  * Owner's rq lock held, or from the callback; the two may race for one timer: both arm it for the end
  * of a request that they saw, and the callback looks again.
  */
-static __always_inline void hrtick_arm(struct runq *rq, s32 cpu, u64 now)
+static __always_inline void hrtick_arm(struct runq *rq, s32 cpu)
 {
-	u64 end = rq->curr_end;
+	u64 end = rq->curr_end, at = rq->hrtick_at, now;
 	struct hrtick *t;
 	u32 key = cpu;
 
 	if (!knobs.hrtick || !rq->curr_since)
 		return;
+	if (at && !eevdf_before(end, at) && eevdf_before(rq->curr_since, at + HRTICK_LOST_NS))
+		return;
 	t = bpf_map_lookup_elem(&hrticks, &key);
 	if (!t)
 		return;
-	if (t->at && !eevdf_before(end, t->at) && eevdf_before(now, t->at + HRTICK_LOST_NS))
-		return;
-	t->at = eevdf_before(now, end) ? end : now + 1;
-	if (bpf_timer_start(&t->timer, t->at - now, 0))
-		t->at = 0;
-	else
-		stat_inc(STAT_HRTICK_ARM);
+	now = scx_bpf_now();
+	at = eevdf_before(now, end) ? end : now + 1;
+	rq->hrtick_at = bpf_timer_start(&t->timer, at - now, 0) ? 0 : at;
+	stat_inc(STAT_HRTICK_ARM);
 }
 
 static int hrtick_fire(void *map, u32 *cpu, struct hrtick *t)
 {
 	struct runq *rq = runq_of(*cpu);
-	u64 now = scx_bpf_now();
 
-	t->at = 0;
-	if (!rq || rq->nr < 2 || !rq->curr_since)
+	if (!rq)
 		return 0;
-	if (eevdf_before(now, rq->curr_end)) {
-		hrtick_arm(rq, *cpu, now);
+	rq->hrtick_at = 0;
+	if (rq->nr < 2 || !rq->curr_since)
+		return 0;
+	if (eevdf_before(scx_bpf_now(), rq->curr_end)) {
+		hrtick_arm(rq, *cpu);
 		return 0;
 	}
 	stat_inc(STAT_HRTICK_KICK);

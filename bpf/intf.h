@@ -77,7 +77,7 @@ enum stat_idx {
 	EEVDFX_NR_STATS,
 };
 
-_Static_assert(EEVDFX_NR_STATS <= EEVDFX_STATS_PER_CPU,
+_Static_assert((int)EEVDFX_NR_STATS <= (int)EEVDFX_STATS_PER_CPU,
 	       "a CPU's row is padded to whole cache lines");
 
 #endif /* __EEVDFX_INTF_H */

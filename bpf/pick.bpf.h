@@ -39,24 +39,59 @@ static __always_inline u64 ms_to_jiffies(u64 ms)
 	return ms * 1000000 / tick_ns;
 }
 
-static __always_inline void promote(s32 cpu, u64 avg)
+/* Every insertion into WAIT passes here, so that a look into it can be saved. */
+static __always_inline void wait_note(struct runq *rq, u64 vruntime)
+{
+	if (!rq->wait_any || eevdf_before(vruntime, rq->wait_head))
+		rq->wait_head = vruntime;
+	rq->wait_any = true;
+}
+
+static __always_inline void promote(struct runq *rq, s32 cpu, u64 avg)
+{
+	bool any = false;
+	struct task_struct *p;
+	u32 nr = 0;
+
+	if (!rq->wait_any || eevdf_before(avg, rq->wait_head))
+		return;
+	bpf_for_each(scx_dsq, p, dsq_wait(cpu), 0) {
+		struct task_ctx *tctx;
+
+		any = true;
+		rq->wait_head = p->scx.dsq_vtime;
+		if (!eevdf_eligible(p->scx.dsq_vtime, avg) || nr == PROMOTE_MAX)
+			break;
+		any = false;
+		tctx = task_ctx_of(p);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, tctx ? tctx->se.deadline : avg);
+		scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_ready(cpu), 0);
+		nr++;
+	}
+	rq->wait_any = any;
+	if (nr)
+		stat_add(STAT_PROMOTE, nr);
+}
+
+/* The heads of READY that are no longer eligible, back to WAIT. */
+static __noinline void demote(struct runq *rq, s32 cpu, u64 avg)
 {
 	struct task_struct *p;
 	u32 nr = 0;
 
-	bpf_for_each(scx_dsq, p, dsq_wait(cpu), 0) {
-		struct task_ctx *tctx;
+	if (!rq)
+		return;
+	bpf_for_each(scx_dsq, p, dsq_ready(cpu), 0) {
+		struct task_ctx *tctx = task_ctx_of(p);
 
-		if (!eevdf_eligible(p->scx.dsq_vtime, avg))
+		if (!tctx || eevdf_eligible(tctx->se.vruntime, avg) || nr == DEMOTE_MAX)
 			break;
-		tctx = task_ctx_of(p);
-		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, tctx ? tctx->se.deadline : avg);
-		scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_ready(cpu), 0);
-		if (++nr == PROMOTE_MAX)
-			break;
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, tctx->se.vruntime);
+		scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_wait(cpu), 0);
+		wait_note(rq, tctx->se.vruntime);
+		nr++;
 	}
-	if (nr)
-		stat_add(STAT_PROMOTE, nr);
+	stat_add(STAT_DEMOTE, nr);
 }
 
 enum pick {
@@ -67,36 +102,24 @@ enum pick {
 
 /*
  * @prev: eligible and still runnable, or NULL. A tie in deadlines goes to it: no switch. The slice was
- * set when the task was queued; neither vruntime nor deadline have changed since.
+ * set when the task was queued; neither vruntime nor deadline have changed since. Another CPU may pull
+ * the head between the look and the move: then its successor runs, unchecked, once.
  */
-static __always_inline enum pick pick_ready(s32 cpu, u64 avg, const struct task_ctx *prev)
+static __always_inline enum pick pick_ready(struct runq *rq, s32 cpu, u64 avg,
+					    const struct task_ctx *prev)
 {
-	enum pick ret = PICK_NONE;
-	struct task_struct *p;
-	u32 nr = 0;
+	struct task_struct *head = __COMPAT_scx_bpf_dsq_peek(dsq_ready(cpu));
+	struct task_ctx *tctx = head ? task_ctx_of(head) : NULL;
 
-	bpf_for_each(scx_dsq, p, dsq_ready(cpu), 0) {
-		struct task_ctx *tctx = task_ctx_of(p);
-
-		if (tctx && !eevdf_eligible(tctx->se.vruntime, avg) && nr < DEMOTE_MAX) {
-			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, tctx->se.vruntime);
-			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_wait(cpu), 0);
-			nr++;
-			continue;
-		}
-		if (prev && !eevdf_before(p->scx.dsq_vtime, prev->se.deadline)) {
-			ret = PICK_PREV;
-			break;
-		}
-		/* Fails when somebody pulled it away meanwhile. */
-		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0)) {
-			ret = PICK_OTHER;
-			break;
-		}
+	if (tctx && !eevdf_eligible(tctx->se.vruntime, avg)) {
+		demote(rq, cpu, avg);
+		head = __COMPAT_scx_bpf_dsq_peek(dsq_ready(cpu));
 	}
-	if (nr)
-		stat_add(STAT_DEMOTE, nr);
-	return ret;
+	if (!head)
+		return PICK_NONE;
+	if (prev && !eevdf_before(head->scx.dsq_vtime, prev->se.deadline))
+		return PICK_PREV;
+	return scx_bpf_dsq_move_to_local(dsq_ready(cpu), 0) ? PICK_OTHER : PICK_NONE;
 }
 
 /* Runnable for longer than the bound. runnable_at is what the watchdog looks at. */
@@ -138,11 +161,9 @@ static __noinline bool rescue(struct runq *rq, s32 cpu)
 static __always_inline void start_window(struct runq *rq, struct task_struct *p,
 					 struct task_ctx *tctx, s32 cpu, u64 window_ns)
 {
-	u64 now = scx_bpf_now();
-
-	runq_set_curr(rq, p, tctx, window_ns, now);
+	runq_set_curr(rq, p, tctx, window_ns, scx_bpf_now());
 	if (rq->nr > 1)
-		hrtick_arm(rq, cpu, now);
+		hrtick_arm(rq, cpu);
 }
 
 /* @p runs on: put_prev/set_next and their callbacks do not happen then. */
@@ -171,8 +192,8 @@ static __always_inline bool pick_with_prev(struct runq *rq, s32 cpu, struct task
 	}
 	if (rescue(rq, cpu))
 		return true;
-	promote(cpu, avg);
-	if (pick_ready(cpu, avg, tctx->eligible ? tctx : NULL) == PICK_OTHER) {
+	promote(rq, cpu, avg);
+	if (pick_ready(rq, cpu, avg, tctx->eligible ? tctx : NULL) == PICK_OTHER) {
 		stat_inc(STAT_PICK_READY);
 		return true;
 	}
@@ -191,8 +212,8 @@ static __always_inline bool pick_without_prev(struct runq *rq, s32 cpu)
 		if (rescue(rq, cpu))
 			return true;
 		avg = runq_refresh(rq);
-		promote(cpu, avg);
-		if (pick_ready(cpu, avg, NULL) == PICK_OTHER) {
+		promote(rq, cpu, avg);
+		if (pick_ready(rq, cpu, avg, NULL) == PICK_OTHER) {
 			stat_inc(STAT_PICK_READY);
 			return true;
 		}

@@ -64,9 +64,10 @@ static __always_inline void queue_task(struct runq *rq, struct task_struct *p,
 					 enq_flags);
 	} else {
 		stat_inc(STAT_ENQ_WAIT);
+		wait_note(rq, tctx->se.vruntime);
 		scx_bpf_dsq_insert_vtime(p, dsq_wait(cpu), window_ns, tctx->se.vruntime, enq_flags);
 	}
-	hrtick_arm(rq, cpu, scx_bpf_now());
+	hrtick_arm(rq, cpu);
 	if (!searched)
 		kick_idle_for(p);
 }

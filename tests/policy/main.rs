@@ -37,7 +37,10 @@ fn task() -> impl Strategy<Value = (u32, i64)> {
 }
 
 fn rq_of(zero: u64, tasks: &[(u32, i64)]) -> (Rq, Vec<Se>) {
-    let mut rq = Rq { zero_vruntime: zero, ..Rq::default() };
+    let mut rq = Rq {
+        zero_vruntime: zero,
+        ..Rq::default()
+    };
     let mut ses = Vec::with_capacity(tasks.len());
     for &(weight, offset) in tasks {
         let se = Se {
@@ -53,7 +56,10 @@ fn rq_of(zero: u64, tasks: &[(u32, i64)]) -> (Rq, Vec<Se>) {
 
 /// V - zero by definition: the weighted mean, rounded down.
 fn exact_avg(tasks: &[(u32, i64)], ran_ns: u64) -> i128 {
-    let sum: i128 = tasks.iter().map(|&(w, o)| i128::from(w) * i128::from(o)).sum();
+    let sum: i128 = tasks
+        .iter()
+        .map(|&(w, o)| i128::from(w) * i128::from(o))
+        .sum();
     let weight: i128 = tasks.iter().map(|&(w, _)| i128::from(w)).sum();
     (sum + 1024 * i128::from(ran_ns)).div_euclid(weight)
 }
@@ -78,7 +84,11 @@ fn divisions_round_down_and_toward_zero_at_the_edges() {
     for num in [i64::MIN + 1, -7, -6, -1, 0, 1, 6, 7, i64::MAX] {
         for den in [1u64, 2, 3, 1024, 88761, 1 << 40] {
             let (n, d) = (i128::from(num), i128::from(den));
-            assert_eq!(i128::from(ffi::div_floor(num, den)), n.div_euclid(d), "{num} / {den}");
+            assert_eq!(
+                i128::from(ffi::div_floor(num, den)),
+                n.div_euclid(d),
+                "{num} / {den}"
+            );
             assert_eq!(i128::from(ffi::div_trunc(num, den)), n / d, "{num} / {den}");
         }
     }
@@ -86,7 +96,10 @@ fn divisions_round_down_and_toward_zero_at_the_edges() {
 
 #[test]
 fn the_mean_of_nobody_is_where_it_was() {
-    let rq = Rq { zero_vruntime: u64::MAX - 5, ..Rq::default() };
+    let rq = Rq {
+        zero_vruntime: u64::MAX - 5,
+        ..Rq::default()
+    };
     assert_eq!(ffi::avg_vruntime(&rq, 1_000_000), u64::MAX - 5);
 }
 
@@ -104,7 +117,11 @@ fn ten_thousand_of_the_heaviest_tasks_do_not_overflow() {
 fn a_mixed_crowd_of_five_thousand_has_its_exact_mean() {
     let tasks: Vec<_> = (0..5000i64)
         .map(|i| {
-            let w = if i % 41 == 40 { 3 } else { ffi::weight_of_nice((i % 41) as i32 - 20) };
+            let w = if i % 41 == 40 {
+                3
+            } else {
+                ffi::weight_of_nice((i % 41) as i32 - 20)
+            };
             let limit = ffi::lag_limit(MAX_SLICE_NS, TICK_NS, w);
             (w, (i * 7919 % 2001 - 1000) * limit / 1000)
         })
@@ -112,7 +129,10 @@ fn a_mixed_crowd_of_five_thousand_has_its_exact_mean() {
     let zero = u64::MAX - 1000;
     let (rq, _) = rq_of(zero, &tasks);
     let avg = ffi::avg_vruntime(&rq, 3_000_000);
-    assert_eq!(i128::from(avg.wrapping_sub(zero) as i64), exact_avg(&tasks, 3_000_000));
+    assert_eq!(
+        i128::from(avg.wrapping_sub(zero) as i64),
+        exact_avg(&tasks, 3_000_000)
+    );
 }
 
 proptest! {
@@ -327,28 +347,72 @@ proptest! {
 
 /// V = 1000 in every case; the running task has the deadline 3000.
 fn preempts(v: u64, deadline: u64, curr_v: u64, vprot: u64) -> bool {
-    let se = Se { vruntime: v, deadline, weight: 1024, ..Se::default() };
-    let curr = ffi::Curr { vruntime: curr_v, deadline: 3000, vprot, idle: false };
+    let se = Se {
+        vruntime: v,
+        deadline,
+        weight: 1024,
+        ..Se::default()
+    };
+    let curr = ffi::Curr {
+        vruntime: curr_v,
+        deadline: 3000,
+        vprot,
+        idle: false,
+    };
     ffi::wakeup_preempts(&se, false, true, &curr, 1000)
 }
 
 #[test]
 fn a_wakeup_preempts_by_the_rules_of_pick_eevdf() {
-    assert!(!preempts(900, 2000, 950, 3000), "protected to the end of its request");
-    assert!(preempts(900, 2000, 950, 940), "protection used up, earlier deadline");
+    assert!(
+        !preempts(900, 2000, 950, 3000),
+        "protected to the end of its request"
+    );
+    assert!(
+        preempts(900, 2000, 950, 940),
+        "protection used up, earlier deadline"
+    );
     assert!(!preempts(900, 3000, 950, 940), "no earlier deadline");
-    assert!(!preempts(1001, 2000, 950, 940), "the waking task is not eligible");
-    assert!(preempts(1000, 9000, 1001, 3000), "the running task is no longer eligible");
+    assert!(
+        !preempts(1001, 2000, 950, 940),
+        "the waking task is not eligible"
+    );
+    assert!(
+        preempts(1000, 9000, 1001, 3000),
+        "the running task is no longer eligible"
+    );
     assert!(!preempts(1001, 2000, 1001, 940), "neither is eligible");
 }
 
 #[test]
 fn policies_decide_before_deadlines_do() {
-    let se = Se { vruntime: 900, deadline: 2000, weight: 1024, ..Se::default() };
-    let curr = |idle| ffi::Curr { vruntime: 1001, deadline: 3000, vprot: 0, idle };
+    let se = Se {
+        vruntime: 900,
+        deadline: 2000,
+        weight: 1024,
+        ..Se::default()
+    };
+    let curr = |idle| ffi::Curr {
+        vruntime: 1001,
+        deadline: 3000,
+        vprot: 0,
+        idle,
+    };
     assert!(ffi::wakeup_preempts(&se, false, true, &curr(false), 1000));
-    assert!(!ffi::wakeup_preempts(&se, false, false, &curr(false), 1000), "BATCH never");
-    assert!(ffi::wakeup_preempts(&se, false, false, &curr(true), 1000), "SCHED_IDLE always yields");
-    assert!(!ffi::wakeup_preempts(&se, true, false, &curr(false), 1000), "SCHED_IDLE never");
-    assert!(!ffi::wakeup_preempts(&se, true, false, &curr(true), 1000), "among SCHED_IDLE neither");
+    assert!(
+        !ffi::wakeup_preempts(&se, false, false, &curr(false), 1000),
+        "BATCH never"
+    );
+    assert!(
+        ffi::wakeup_preempts(&se, false, false, &curr(true), 1000),
+        "SCHED_IDLE always yields"
+    );
+    assert!(
+        !ffi::wakeup_preempts(&se, true, false, &curr(false), 1000),
+        "SCHED_IDLE never"
+    );
+    assert!(
+        !ffi::wakeup_preempts(&se, true, false, &curr(true), 1000),
+        "among SCHED_IDLE neither"
+    );
 }

@@ -57,9 +57,13 @@ impl Cpu {
 
     fn insert(&mut self, id: usize, ready: bool) {
         let key = |t: &Se| if ready { t.deadline } else { t.vruntime };
-        let queue = if ready { &mut self.ready } else { &mut self.wait };
-        let at = queue
-            .partition_point(|&q| order(key(&self.tasks[q]), key(&self.tasks[id])).is_le());
+        let queue = if ready {
+            &mut self.ready
+        } else {
+            &mut self.wait
+        };
+        let at =
+            queue.partition_point(|&q| order(key(&self.tasks[q]), key(&self.tasks[id])).is_le());
         queue.insert(at, id);
     }
 
@@ -105,10 +109,14 @@ impl Cpu {
             self.ready.remove(0);
             self.insert(id, false);
         }
-        let prev = self.curr.filter(|&id| ffi::eligible(self.tasks[id].vruntime, avg));
-        let Some(&head) = self.ready.first() else { return };
-        let stays = prev
-            .is_some_and(|p| order(self.tasks[p].deadline, self.tasks[head].deadline).is_le());
+        let prev = self
+            .curr
+            .filter(|&id| ffi::eligible(self.tasks[id].vruntime, avg));
+        let Some(&head) = self.ready.first() else {
+            return;
+        };
+        let stays =
+            prev.is_some_and(|p| order(self.tasks[p].deadline, self.tasks[head].deadline).is_le());
         if stays {
             return;
         }
@@ -121,13 +129,23 @@ impl Cpu {
 
     /// The earliest deadline among all runnable tasks that are eligible, by exact arithmetic.
     fn best_deadline(&self) -> Option<u64> {
-        let runnable: Vec<usize> =
-            self.ready.iter().chain(&self.wait).chain(&self.curr).copied().collect();
+        let runnable: Vec<usize> = self
+            .ready
+            .iter()
+            .chain(&self.wait)
+            .chain(&self.curr)
+            .copied()
+            .collect();
         let zero = self.rq.zero_vruntime;
         let key = |id: usize| i128::from(self.tasks[id].vruntime.wrapping_sub(zero) as i64);
-        let sum: i128 =
-            runnable.iter().map(|&id| i128::from(self.tasks[id].weight) * key(id)).sum();
-        let weight: i128 = runnable.iter().map(|&id| i128::from(self.tasks[id].weight)).sum();
+        let sum: i128 = runnable
+            .iter()
+            .map(|&id| i128::from(self.tasks[id].weight) * key(id))
+            .sum();
+        let weight: i128 = runnable
+            .iter()
+            .map(|&id| i128::from(self.tasks[id].weight))
+            .sum();
         runnable
             .iter()
             .filter(|&&id| key(id) * weight <= sum)

@@ -7,7 +7,9 @@ use crate::guest::{job, machine};
 fn start_after(setup: &str, command: &str) -> (i32, String) {
     let outcome = machine("7.3")
         .program("/usr/bin/setpriv")
-        .run(&job(&format!("{setup}\n RUST_BACKTRACE=1 {command} 2>/tmp/err; echo code=$?; cat /tmp/err")))
+        .run(&job(&format!(
+            "{setup}\n RUST_BACKTRACE=1 {command} 2>/tmp/err; echo code=$?; cat /tmp/err"
+        )))
         .unwrap()
         .success();
     let code = outcome.get("code").unwrap();
@@ -52,7 +54,11 @@ fn a_second_start_names_the_holder_and_leaves_it_alone() {
 
 #[test]
 fn without_root_it_says_how_to_get_it() {
-    assert_refused("", "setpriv --reuid 65534 --clear-groups scx_eevdfx", &["root", "sudo"]);
+    assert_refused(
+        "",
+        "setpriv --reuid 65534 --clear-groups scx_eevdfx",
+        &["root", "sudo"],
+    );
 }
 
 #[test]
@@ -90,10 +96,17 @@ fn without_function_tracing_it_names_the_option() {
 fn a_kernel_whose_config_is_not_to_be_had_is_no_obstacle() {
     let outcome = machine("7.3")
         .with_config(false)
-        .run(&job("ls /boot/config* /proc/config.gz 2>/dev/null
-            start; echo state=$(state); hackbench -g 1 -l 10 >/dev/null; stop"))
+        .run(&job(
+            "ls /boot/config* /proc/config.gz 2>/dev/null
+            start; echo state=$(state); hackbench -g 1 -l 10 >/dev/null; stop",
+        ))
         .unwrap()
         .success();
-    assert_eq!(outcome.value("state"), Some("enabled"), "{}", outcome.output);
+    assert_eq!(
+        outcome.value("state"),
+        Some("enabled"),
+        "{}",
+        outcome.output
+    );
     assert_eq!(outcome.value("stopped"), Some("0"), "{}", outcome.output);
 }

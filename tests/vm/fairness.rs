@@ -17,9 +17,15 @@ const SHARES: [f64; 4] = [0.18605, 0.18605, 0.06087, 0.56704];
 /// CPU time of each hog, in the order of the output, for lines that have all of `words`.
 fn cpu_ms(outcome: &Outcome, words: &[&str]) -> Vec<f64> {
     let lines = outcome.output.lines().filter(|line| {
-        line.starts_with("hog=") && words.iter().all(|word| line.split(' ').any(|w| w.starts_with(word)))
+        line.starts_with("hog=")
+            && words
+                .iter()
+                .all(|word| line.split(' ').any(|w| w.starts_with(word)))
     });
-    let values = lines.filter_map(|line| line.split(' ').find_map(|word| word.strip_prefix("cpu_ms=")));
+    let values = lines.filter_map(|line| {
+        line.split(' ')
+            .find_map(|word| word.strip_prefix("cpu_ms="))
+    });
     values.map(|value| value.parse().unwrap()).collect()
 }
 
@@ -31,15 +37,28 @@ fn assert_shares(outcome: &Outcome) {
     assert!(total > 5600.0, "the CPU was not busy: {ms:?}");
     for (ms, share) in ms.iter().zip(SHARES) {
         let off = (ms / (total * share) - 1.0) * 100.0;
-        assert!(off.abs() <= SHARE_PCT, "{ms} ms is {off:+.2} % off:\n{}", outcome.output);
+        assert!(
+            off.abs() <= SHARE_PCT,
+            "{ms} ms is {off:+.2} % off:\n{}",
+            outcome.output
+        );
     }
     for window in 0..6 {
         let ms = cpu_ms(outcome, &[&format!("window={window}")]);
-        assert_eq!(ms.len(), SHARES.len(), "window {window}:\n{}", outcome.output);
+        assert_eq!(
+            ms.len(),
+            SHARES.len(),
+            "window {window}:\n{}",
+            outcome.output
+        );
         let total: f64 = ms.iter().sum();
         for (ms, share) in ms.iter().zip(SHARES) {
             let got = ms / (total * share);
-            assert!(got >= WORST_WINDOW, "window {window}: {got:.2} of its share: {}", outcome.output);
+            assert!(
+                got >= WORST_WINDOW,
+                "window {window}: {got:.2} of its share: {}",
+                outcome.output
+            );
         }
     }
 }

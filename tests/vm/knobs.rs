@@ -14,23 +14,40 @@ const TWO: &str = "lab hogs --seconds 1 --hog cpu=1,count=2";
 const LIGHT: &str = "lab hogs --seconds 2 --hog cpu=1,name=sleeper,run_us=300,sleep_us=7300 --hog cpu=1,slice_us=20000";
 
 /// A sleeper that takes more than its share at a time and comes back at once, and a hog with short requests.
-const GREEDY: &str =
-    "lab hogs --seconds 2 --hog cpu=1,name=sleeper,slice_us=10000,run_us=8000,sleep_us=1000 --hog cpu=1,slice_us=1000";
+const GREEDY: &str = "lab hogs --seconds 2 --hog cpu=1,name=sleeper,slice_us=10000,run_us=8000,sleep_us=1000 --hog cpu=1,slice_us=1000";
 
 /// The same after a sleep that is long enough to pay.
-const PATIENT: &str =
-    "lab hogs --seconds 2 --hog cpu=1,name=sleeper,slice_us=10000,run_us=8000,sleep_us=30000 --hog cpu=1,slice_us=1000";
+const PATIENT: &str = "lab hogs --seconds 2 --hog cpu=1,name=sleeper,slice_us=10000,run_us=8000,sleep_us=30000 --hog cpu=1,slice_us=1000";
 
-const ARMS: [(&str, &str, &[(&str, &str)]); 9] = [
+/// Name, options, and scenarios by name.
+type Arm = (
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static str)],
+);
+
+const ARMS: [Arm; 9] = [
     ("slice700", "--slice-us 700", &[("two", TWO)]),
     ("slice6440", "--slice-us 6440", &[("two", TWO)]),
     ("ticks700", "--slice-us 700 --no-hrtick", &[("two", TWO)]),
     ("parity", "--slice-us 20000", &[("two", TWO)]),
-    ("noparity", "--slice-us 20000 --no-run-to-parity", &[("two", TWO)]),
+    (
+        "noparity",
+        "--slice-us 20000 --no-run-to-parity",
+        &[("two", TWO)],
+    ),
     ("defaults", "", &[("light", LIGHT), ("patient", PATIENT)]),
     ("nopreempt", "--no-wakeup-preemption", &[("light", LIGHT)]),
-    ("nodelay", "--no-delay-dequeue", &[("greedy", GREEDY), ("patient", PATIENT)]),
-    ("nolag", "--no-delay-dequeue --no-place-lag", &[("greedy", GREEDY)]),
+    (
+        "nodelay",
+        "--no-delay-dequeue",
+        &[("greedy", GREEDY), ("patient", PATIENT)],
+    ),
+    (
+        "nolag",
+        "--no-delay-dequeue --no-place-lag",
+        &[("greedy", GREEDY)],
+    ),
 ];
 
 static RUN: LazyLock<Outcome> = LazyLock::new(|| {
@@ -42,7 +59,11 @@ static RUN: LazyLock<Outcome> = LazyLock::new(|| {
         }
         text += "stop\n";
     }
-    let outcome = machine("7.3").icount(true).run(&job(&text)).unwrap().success();
+    let outcome = machine("7.3")
+        .icount(true)
+        .run(&job(&text))
+        .unwrap()
+        .success();
     assert_quiet(&outcome.dmesg);
     outcome
 });
@@ -55,7 +76,10 @@ fn value(arm: &str, scenario: &str, word: &str, key: &str) -> f64 {
         .lines()
         .find(|line| line.starts_with(&prefix) && line.contains(word) && line.contains(key))
         .unwrap_or_else(|| panic!("no {key} of {arm}:{scenario} in:\n{}", RUN.output));
-    let text = line.split(' ').find_map(|w| w.strip_prefix(&format!("{key}="))).unwrap();
+    let text = line
+        .split(' ')
+        .find_map(|w| w.strip_prefix(&format!("{key}=")))
+        .unwrap();
     text.parse().unwrap()
 }
 
@@ -70,7 +94,11 @@ fn wakeup_us(arm: &str, scenario: &str) -> f64 {
 /// A request may end late by the timer's interrupt and the switch.
 #[track_caller]
 fn assert_near(us: f64, expected: f64) {
-    assert!((us / expected - 1.0).abs() < 0.1, "{us} us is not {expected} us\n{}", RUN.output);
+    assert!(
+        (us / expected - 1.0).abs() < 0.1,
+        "{us} us is not {expected} us\n{}",
+        RUN.output
+    );
 }
 
 #[test]
@@ -92,7 +120,10 @@ fn without_run_to_parity_a_long_request_is_cut_where_it_becomes_ineligible() {
 
 #[test]
 fn without_wakeup_preemption_a_wakeup_waits_for_the_request_to_end() {
-    let (on, off) = (wakeup_us("defaults", "light"), wakeup_us("nopreempt", "light"));
+    let (on, off) = (
+        wakeup_us("defaults", "light"),
+        wakeup_us("nopreempt", "light"),
+    );
     assert!(on < 500.0, "{on} us");
     assert!(off > 5000.0, "{off} us");
 }
@@ -106,7 +137,10 @@ fn without_place_lag_a_task_that_took_too_much_comes_back_at_once() {
 
 #[test]
 fn with_delay_dequeue_a_long_sleep_pays_the_debt() {
-    let (on, off) = (wakeup_us("defaults", "patient"), wakeup_us("nodelay", "patient"));
+    let (on, off) = (
+        wakeup_us("defaults", "patient"),
+        wakeup_us("nodelay", "patient"),
+    );
     assert!(on < 2000.0, "{on} us");
     assert!(off > 4000.0, "{off} us");
 }

@@ -46,7 +46,11 @@ fn when_the_loader_is_killed_the_kernel_takes_over_and_the_work_goes_on() {
             .unwrap()
             .success();
         let value = |key| outcome.value(key).unwrap_or("missing");
-        assert_eq!(["work", "after", "stopped"].map(value), ["0", "disabled", "0"], "{minor}");
+        assert_eq!(
+            ["work", "after", "stopped"].map(value),
+            ["0", "disabled", "0"],
+            "{minor}"
+        );
         assert_quiet(&outcome.dmesg);
     }
 }
@@ -63,7 +67,9 @@ fn it_runs_on_any_shape_of_machine() {
     for topology in shapes {
         let outcome = machine("7.3")
             .topology(topology.clone())
-            .run(&job("start; hackbench -g 1 -l 20 >/dev/null; echo work=$?; stop"))
+            .run(&job(
+                "start; hackbench -g 1 -l 20 >/dev/null; echo work=$?; stop",
+            ))
             .unwrap()
             .success();
         assert_eq!(outcome.value("work"), Some("0"), "{topology:?}");
@@ -87,7 +93,11 @@ fn a_cpu_that_goes_and_comes_restarts_it_with_its_knobs() {
         .unwrap()
         .success();
     assert_eq!(outcome.value("work"), Some("0"), "{}", outcome.output);
-    assert!(outcome.get::<u32>("restarts").unwrap() >= 2, "{}", outcome.output);
+    assert!(
+        outcome.get::<u32>("restarts").unwrap() >= 2,
+        "{}",
+        outcome.output
+    );
     assert_eq!(outcome.value("stopped"), Some("0"), "{}", outcome.output);
     assert_quiet(&outcome.dmesg);
 }

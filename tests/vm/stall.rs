@@ -15,13 +15,15 @@ fn five_hundred_sleepers_and_fifty_hogs_then_every_kind_of_churn_do_not_stall() 
     let outcome = machine("7.3")
         .topology(Topology::t2())
         .timeout(Duration::from_secs(420))
-        .run(&job(&format!("start
+        .run(&job(&format!(
+            "start
             lab sleepers --count 500 --hogs 50 --seconds 60 --max-late-ms {WORST_WAKEUP_MS}
             echo sleepers=$?
             stress-ng --quiet --fork 2 --pipe 4 --futex 4 --affinity 4 --affinity-rand --timeout 60
             echo stress=$?
             echo state=$(state)
-            stop")))
+            stop"
+        )))
         .unwrap()
         .success();
     let value = |key| outcome.value(key).unwrap_or("missing");
@@ -47,7 +49,12 @@ fn a_task_whose_share_is_tiny_does_not_get_everyone_ejected() {
             cat /tmp/stats"))
         .unwrap()
         .success();
-    assert_eq!(outcome.value("state"), Some("enabled"), "{}", outcome.output);
+    assert_eq!(
+        outcome.value("state"),
+        Some("enabled"),
+        "{}",
+        outcome.output
+    );
     assert_eq!(outcome.value("stopped"), Some("0"), "{}", outcome.output);
     assert_quiet(&outcome.dmesg);
 }
