@@ -17,7 +17,7 @@ struct runq {
 	struct bpf_spin_lock lock;
 	u32 nr; /* runnable tasks accounted here, the running one included */
 	struct eevdf_rq eq;
-	u64 avg_vruntime; /* V when it was last computed; read without the lock by others */
+	u64 avg_vruntime; /* V when it was last computed, for dumps */
 	u32 idle_gen; /* how often nr fell to 0: debts to a CPU that had nobody left are void */
 
 	/* The running task, for wakeups on this CPU. Owner only. */

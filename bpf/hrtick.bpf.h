@@ -12,6 +12,10 @@
  * waker's; the kick crosses over. A kick may hit a task that was just switched in: the pick then keeps
  * it, since nothing but the pick decides.
  *
+ * A task that runs alone is not stopped at the end of each request, as in fair.c: it has a slice of
+ * HRTICK_ALONE_NS. When it gets company after its first request is over it is no longer protected, and
+ * has one quantum left. (fair.c leaves it until the next tick.)
+ *
  * Limits. The callback is a softirq and can be delayed by others; the tick remains as the backstop.
  */
 #ifndef __EEVDFX_HRTICK_BPF_H
@@ -19,6 +23,9 @@
 
 /* A timer that should have fired this long before the current window began was never started. */
 #define HRTICK_LOST_NS 2000000ULL
+
+/* Bounds the wait behind a task that ran alone if a timer is lost. */
+#define HRTICK_ALONE_NS 20000000ULL
 
 /*
  * Owner's rq lock held, or from the callback; the two may race for one timer: both arm it for the end
@@ -38,8 +45,9 @@ static __always_inline void hrtick_arm(struct runq *rq, s32 cpu)
 	if (!t)
 		return;
 	now = scx_bpf_now();
-	at = eevdf_before(now, end) ? end : now + 1;
-	rq->hrtick_at = bpf_timer_start(&t->timer, at - now, 0) ? 0 : at;
+	if (!eevdf_before(now, end))
+		rq->curr_end = end = now + EEVDF_QUANTUM_NS;
+	rq->hrtick_at = bpf_timer_start(&t->timer, end - now, 0) ? 0 : end;
 	stat_inc(STAT_HRTICK_ARM);
 }
 

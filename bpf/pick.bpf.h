@@ -157,6 +157,14 @@ static __noinline bool rescue(struct runq *rq, s32 cpu)
 	return found;
 }
 
+/* What the core is told: without company only a timer could tell the end of a request apart. */
+static __always_inline u64 core_slice_ns(const struct runq *rq, u64 window_ns)
+{
+	if (rq->nr > 1 || !knobs.hrtick || window_ns > HRTICK_ALONE_NS)
+		return window_ns;
+	return HRTICK_ALONE_NS;
+}
+
 /* @p has the CPU from now on. */
 static __always_inline void start_window(struct runq *rq, struct task_struct *p,
 					 struct task_ctx *tctx, s32 cpu, u64 window_ns)
@@ -172,7 +180,7 @@ static __always_inline void keep(struct runq *rq, struct task_struct *p, struct 
 {
 	u64 window_ns = eevdf_window_ns(&tctx->se, knobs.run_to_parity);
 
-	scx_bpf_task_set_slice(p, window_ns);
+	scx_bpf_task_set_slice(p, core_slice_ns(rq, window_ns));
 	start_window(rq, p, tctx, cpu, window_ns);
 	stat_inc(STAT_PICK_KEEP);
 }

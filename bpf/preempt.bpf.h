@@ -49,7 +49,7 @@ static __always_inline void queue_task(struct runq *rq, struct task_struct *p,
 	tctx->preempts = false;
 	if (rq->nr == 1) {
 		stat_inc(STAT_ENQ_DIRECT);
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, window_ns, enq_flags);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, core_slice_ns(rq, window_ns), enq_flags);
 		return;
 	}
 	if (preempts && beats_ready(rq, cpu, tctx)) {

@@ -169,22 +169,26 @@ static __always_inline void task_refresh(const struct task_struct *p, struct tas
 		se->slice_ns = task_slice_ns(p);
 }
 
-/*
- * The lag a task comes back with. A sleeper that owed has been waiting in its old CPU's virtual time,
- * read without that CPU's lock: a V that is some microseconds old pays a little less of the debt.
- */
-static __always_inline s64 task_join_lag(struct task_ctx *tctx)
+/* What is left of the debt of @tctx, which sleeps with its vruntime kept on the CPU where V is @avg. */
+static __always_inline s64 task_debt(const struct task_ctx *tctx, const struct runq *src, u64 avg)
 {
-	struct runq *src;
+	if (src->idle_gen != tctx->idle_gen)
+		return 0;
+	return eevdf_delayed_lag(tctx->se.vlag, avg, tctx->se.vruntime);
+}
 
-	if (!knobs.place_lag)
+/* The same on another CPU than the one that @tctx joins: one lock at a time. */
+static __always_inline s64 task_debt_elsewhere(const struct task_ctx *tctx, u64 now)
+{
+	struct runq *src = runq_of(tctx->cpu);
+	u64 avg;
+
+	if (!src)
 		return 0;
-	if (!tctx->owes)
-		return tctx->se.vlag;
-	src = runq_of(tctx->cpu);
-	if (!src || src->idle_gen != tctx->idle_gen)
-		return 0;
-	return eevdf_delayed_lag(tctx->se.vlag, src->avg_vruntime, tctx->se.vruntime);
+	bpf_spin_lock(&src->lock);
+	avg = eevdf_avg_vruntime(&src->eq, runq_uncharged_ns(src, now));
+	bpf_spin_unlock(&src->lock);
+	return task_debt(tctx, src, avg);
 }
 
 /*
@@ -198,14 +202,19 @@ static __always_inline void runq_join(struct runq *rq, struct task_struct *p, st
 	u64 now = scx_bpf_now(), ran_ns, avg;
 	bool idle = p->policy == SCHED_IDLE;
 	bool normal = !idle && p->policy != SCHED_BATCH;
+	bool place_lag = knobs.place_lag, owes_here;
 	struct eevdf_curr curr;
 	s64 vlag;
 
 	task_refresh(p, tctx);
-	vlag = task_join_lag(tctx);
+	owes_here = tctx->owes && tctx->cpu == cpu;
+	vlag = tctx->se.vlag;
+	if (tctx->owes && !owes_here)
+		vlag = task_debt_elsewhere(tctx, now);
 	tctx->owes = false;
 	tctx->cpu = cpu;
 	tctx->on_rq = true;
+	tctx->preempts = false;
 	ran_ns = runq_uncharged_ns(rq, now);
 
 	bpf_spin_lock(&rq->lock);
@@ -214,16 +223,17 @@ static __always_inline void runq_join(struct runq *rq, struct task_struct *p, st
 		rq->avg_vruntime = tctx->se.vruntime;
 		bpf_spin_unlock(&rq->lock);
 		tctx->eligible = true;
-		tctx->preempts = false;
 		tctx->forked = false;
 		return;
 	}
-	__runq_join(rq, tctx, eevdf_avg_vruntime(&rq->eq, ran_ns), vlag);
+	avg = eevdf_avg_vruntime(&rq->eq, ran_ns);
+	if (owes_here)
+		vlag = task_debt(tctx, rq, avg);
+	__runq_join(rq, tctx, avg, place_lag ? vlag : 0);
 	avg = runq_update_avg(rq, ran_ns);
 	bpf_spin_unlock(&rq->lock);
 
 	tctx->eligible = eevdf_eligible(tctx->se.vruntime, avg);
-	tctx->preempts = false;
 	if (may_preempt && !tctx->forked && rq->curr_since && !rq->preempting) {
 		curr.vruntime = rq->curr_vruntime + eevdf_vtime(ran_ns, rq->curr_weight);
 		curr.deadline = rq->curr_deadline;

@@ -6,7 +6,7 @@ use crate::guest::{job, machine};
 /// Runs the scheduler after `setup` and returns its exit code and what it wrote to stderr.
 fn start_after(setup: &str, command: &str) -> (i32, String) {
     let outcome = machine("7.3")
-        .program("/usr/bin/setpriv")
+        .file("/usr/bin/setpriv", "/usr/bin/setpriv")
         .run(&job(&format!(
             "{setup}\n RUST_BACKTRACE=1 {command} 2>/tmp/err; echo code=$?; cat /tmp/err"
         )))
@@ -56,7 +56,7 @@ fn a_second_start_names_the_holder_and_leaves_it_alone() {
 fn without_root_it_says_how_to_get_it() {
     assert_refused(
         "",
-        "setpriv --reuid 65534 --clear-groups scx_eevdfx",
+        "/usr/bin/setpriv --reuid 65534 --clear-groups scx_eevdfx",
         &["root", "sudo"],
     );
 }
