@@ -13,6 +13,21 @@
 #ifndef __EEVDFX_CTX_BPF_H
 #define __EEVDFX_CTX_BPF_H
 
+/*
+ * What runnable or stopping found out about the task that enqueue is called for next, still under the
+ * same rq lock: a look-up of its context saved. Void once the task has moved.
+ */
+struct verdict {
+	u64 task; /* address of its task_struct, 0: none */
+	u64 nr_migrations;
+	u64 window_ns;
+	u64 vruntime;
+	u64 deadline;
+	bool eligible;
+	bool preempts; /* this wakeup wins against the running task */
+	bool searched; /* select_cpu looked for an idle CPU on this wakeup */
+};
+
 struct runq {
 	struct bpf_spin_lock lock;
 	u32 nr; /* runnable tasks accounted here, the running one included */
@@ -35,6 +50,8 @@ struct runq {
 	/* No task in WAIT has a vruntime before wait_head; it is empty if !wait_any. Owner only. */
 	bool wait_any;
 	u64 wait_head;
+
+	struct verdict verdict; /* Owner only. */
 
 	u64 rescue_at; /* jiffies of the next look for a task that waits too long. Owner only. */
 } __attribute__((aligned(128)));
@@ -69,7 +86,6 @@ struct task_ctx {
 	bool forked; /* never been runnable */
 	bool searched; /* select_cpu looked for an idle CPU on this wakeup */
 	bool sync; /* the waker said that it is about to sleep */
-	bool preempts; /* this wakeup wins against the running task */
 	bool eligible; /* at its last join or charge: which queue to try first */
 };
 

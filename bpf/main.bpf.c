@@ -67,25 +67,35 @@ void BPF_STRUCT_OPS(eevdfx_runnable, struct task_struct *p, u64 enq_flags)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct runq *rq = runq_of(cpu);
 
+	bool preempts;
+
 	if (!tctx || !rq || tctx->on_rq)
 		return;
-	runq_join(rq, p, tctx, cpu, may_preempt(tctx, enq_flags));
+	preempts = runq_join(rq, p, tctx, cpu, may_preempt(tctx, enq_flags));
+	runq_set_verdict(rq, p, tctx, preempts, tctx->searched);
+	tctx->searched = false;
+	tctx->sync = false;
 }
 
 void BPF_STRUCT_OPS(eevdfx_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct task_ctx *tctx = task_ctx_of(p);
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct runq *rq = runq_of(cpu);
+	struct task_ctx *tctx;
 
-	if (!tctx || !rq) {
-		stat_inc(STAT_ENQ_NOCTX);
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, enq_flags);
-		return;
+	if (!rq || rq->verdict.task != (u64)p || rq->verdict.nr_migrations != p->se.nr_migrations) {
+		tctx = task_ctx_of(p);
+		if (!tctx || !rq) {
+			stat_inc(STAT_ENQ_NOCTX);
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, enq_flags);
+			return;
+		}
+		if (tctx->cpu != cpu || !tctx->on_rq)
+			runq_migrate(rq, p, tctx, cpu);
+		runq_set_verdict(rq, p, tctx, false, false);
 	}
-	if (tctx->cpu != cpu || !tctx->on_rq)
-		runq_migrate(rq, p, tctx, cpu);
-	queue_task(rq, p, tctx, cpu, enq_flags);
+	rq->verdict.task = 0;
+	queue_task(rq, p, cpu, enq_flags);
 }
 
 void BPF_STRUCT_OPS(eevdfx_dispatch, s32 cpu, struct task_struct *prev)
@@ -125,15 +135,19 @@ void BPF_STRUCT_OPS(eevdfx_running, struct task_struct *p)
 /* A task that goes to sleep is charged in quiescent, which follows in the same call. */
 void BPF_STRUCT_OPS(eevdfx_stopping, struct task_struct *p, bool runnable)
 {
-	struct task_ctx *tctx = task_ctx_of(p);
+	struct task_ctx *tctx;
 	struct runq *rq;
 
-	if (!tctx || !tctx->running || !runnable)
+	if (!runnable)
+		return;
+	tctx = task_ctx_of(p);
+	if (!tctx || !tctx->running)
 		return;
 	rq = runq_of(tctx->cpu);
 	if (!rq)
 		return;
 	runq_charge(rq, p, tctx);
+	runq_set_verdict(rq, p, tctx, false, false);
 	tctx->running = false;
 	rq->curr_since = 0;
 }

@@ -209,6 +209,16 @@ static __always_inline bool pick_with_prev(struct runq *rq, s32 cpu, struct task
 	return true;
 }
 
+/* The only candidate: alone it is at V, wherever it was queued. */
+static __always_inline bool pick_only(struct runq *rq, s32 cpu)
+{
+	if (rq->wait_any && scx_bpf_dsq_move_to_local(dsq_wait(cpu), 0)) {
+		rq->wait_any = false;
+		return true;
+	}
+	return scx_bpf_dsq_move_to_local(dsq_ready(cpu), 0);
+}
+
 /* The CPU is free: its last task sleeps, or belongs to another class. */
 static __always_inline bool pick_without_prev(struct runq *rq, s32 cpu)
 {
@@ -225,9 +235,7 @@ static __always_inline bool pick_without_prev(struct runq *rq, s32 cpu)
 			stat_inc(STAT_PICK_READY);
 			return true;
 		}
-	} else if (scx_bpf_dsq_move_to_local(dsq_ready(cpu), 0) ||
-		   scx_bpf_dsq_move_to_local(dsq_wait(cpu), 0)) {
-		/* The only candidate: alone it is at V, wherever it was queued. */
+	} else if (pick_only(rq, cpu)) {
 		stat_inc(STAT_PICK_READY);
 		return true;
 	}

@@ -19,56 +19,48 @@ static __always_inline bool may_preempt(const struct task_ctx *tctx, u64 enq_fla
 	return knobs.wakeup_preemption && (enq_flags & SCX_ENQ_WAKEUP) && !tctx->sync;
 }
 
-/* pick_eevdf() would take the earliest deadline: is that @tctx's, or one that waits already? */
-static __always_inline bool beats_ready(const struct runq *rq, s32 cpu, const struct task_ctx *tctx)
+/* pick_eevdf() would take the earliest deadline: is that the newcomer's, or one that waits already? */
+static __always_inline bool beats_ready(const struct runq *rq, s32 cpu)
 {
 	struct task_struct *head;
-	bool ret;
 
 	if (rq->nr <= 2)
 		return true;
-	bpf_rcu_read_lock();
 	head = __COMPAT_scx_bpf_dsq_peek(dsq_ready(cpu));
-	ret = !head || eevdf_before(tctx->se.deadline, head->scx.dsq_vtime);
-	bpf_rcu_read_unlock();
-	return ret;
+	return !head || eevdf_before(rq->verdict.deadline, head->scx.dsq_vtime);
 }
 
 /*
  * Straight to the local DSQ only when nobody else competes for this CPU: the core runs a local DSQ empty
  * before it asks us again, so anything more would let this task pass those that wait, pinned or not.
  */
-static __always_inline void queue_task(struct runq *rq, struct task_struct *p,
-				       struct task_ctx *tctx, s32 cpu, u64 enq_flags)
+static __always_inline void queue_task(struct runq *rq, struct task_struct *p, s32 cpu,
+				       u64 enq_flags)
 {
-	u64 window_ns = eevdf_window_ns(&tctx->se, knobs.run_to_parity);
-	bool searched = tctx->searched, preempts = tctx->preempts;
+	const struct verdict *v = &rq->verdict;
+	u64 slice_ns = core_slice_ns(rq, v->window_ns);
 
-	tctx->searched = false;
-	tctx->sync = false;
-	tctx->preempts = false;
 	if (rq->nr == 1) {
 		stat_inc(STAT_ENQ_DIRECT);
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, core_slice_ns(rq, window_ns), enq_flags);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
 		return;
 	}
-	if (preempts && beats_ready(rq, cpu, tctx)) {
+	if (v->preempts && beats_ready(rq, cpu)) {
 		stat_inc(STAT_ENQ_PREEMPT);
 		rq->preempting = true;
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, window_ns, enq_flags | SCX_ENQ_PREEMPT);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
-	if (tctx->eligible) {
+	if (v->eligible) {
 		stat_inc(STAT_ENQ_READY);
-		scx_bpf_dsq_insert_vtime(p, dsq_ready(cpu), window_ns, tctx->se.deadline,
-					 enq_flags);
+		scx_bpf_dsq_insert_vtime(p, dsq_ready(cpu), slice_ns, v->deadline, enq_flags);
 	} else {
 		stat_inc(STAT_ENQ_WAIT);
-		wait_note(rq, tctx->se.vruntime);
-		scx_bpf_dsq_insert_vtime(p, dsq_wait(cpu), window_ns, tctx->se.vruntime, enq_flags);
+		wait_note(rq, v->vruntime);
+		scx_bpf_dsq_insert_vtime(p, dsq_wait(cpu), slice_ns, v->vruntime, enq_flags);
 	}
 	hrtick_arm(rq, cpu);
-	if (!searched)
+	if (!v->searched)
 		kick_idle_for(p);
 }
 

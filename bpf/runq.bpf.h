@@ -135,6 +135,23 @@ static __always_inline u64 runq_refresh(struct runq *rq)
 	return avg;
 }
 
+/* For the enqueue that follows. Owner only. */
+static __always_inline void runq_set_verdict(struct runq *rq, const struct task_struct *p,
+					     const struct task_ctx *tctx, bool preempts,
+					     bool searched)
+{
+	struct verdict *v = &rq->verdict;
+
+	v->task = (u64)p;
+	v->nr_migrations = p->se.nr_migrations;
+	v->window_ns = eevdf_window_ns(&tctx->se, knobs.run_to_parity);
+	v->vruntime = tctx->se.vruntime;
+	v->deadline = tctx->se.deadline;
+	v->eligible = tctx->eligible;
+	v->preempts = preempts;
+	v->searched = searched;
+}
+
 /* What wakeups on this CPU need to know of the task that runs from now on. Owner only. */
 static __always_inline void runq_set_curr(struct runq *rq, const struct task_struct *p,
 					  const struct task_ctx *tctx, u64 window_ns, u64 now)
@@ -192,17 +209,16 @@ static __always_inline s64 task_debt_elsewhere(const struct task_ctx *tctx, u64 
 }
 
 /*
- * ops.runnable: @p starts to compete on @cpu. Decides at once whether this wakeup wins against the
- * running task, since everything that takes is at hand under the lock; ops.enqueue, which follows in
- * the same call, acts on it.
+ * ops.runnable: @p starts to compete on @cpu. Tells whether this wakeup wins against the
+ * running task, since everything that takes is at hand here.
  */
-static __always_inline void runq_join(struct runq *rq, struct task_struct *p, struct task_ctx *tctx,
+static __always_inline bool runq_join(struct runq *rq, struct task_struct *p, struct task_ctx *tctx,
 				      s32 cpu, bool may_preempt)
 {
 	u64 now = scx_bpf_now(), ran_ns, avg;
 	bool idle = p->policy == SCHED_IDLE;
 	bool normal = !idle && p->policy != SCHED_BATCH;
-	bool place_lag = knobs.place_lag, owes_here;
+	bool place_lag = knobs.place_lag, owes_here, preempts = false;
 	struct eevdf_curr curr;
 	s64 vlag;
 
@@ -214,7 +230,6 @@ static __always_inline void runq_join(struct runq *rq, struct task_struct *p, st
 	tctx->owes = false;
 	tctx->cpu = cpu;
 	tctx->on_rq = true;
-	tctx->preempts = false;
 	ran_ns = runq_uncharged_ns(rq, now);
 
 	bpf_spin_lock(&rq->lock);
@@ -224,7 +239,7 @@ static __always_inline void runq_join(struct runq *rq, struct task_struct *p, st
 		bpf_spin_unlock(&rq->lock);
 		tctx->eligible = true;
 		tctx->forked = false;
-		return;
+		return false;
 	}
 	avg = eevdf_avg_vruntime(&rq->eq, ran_ns);
 	if (owes_here)
@@ -239,9 +254,10 @@ static __always_inline void runq_join(struct runq *rq, struct task_struct *p, st
 		curr.deadline = rq->curr_deadline;
 		curr.vprot = rq->curr_vprot;
 		curr.idle = rq->curr_idle;
-		tctx->preempts = eevdf_wakeup_preempts(&tctx->se, idle, normal, &curr, avg);
+		preempts = eevdf_wakeup_preempts(&tctx->se, idle, normal, &curr, avg);
 	}
 	tctx->forked = false;
+	return preempts;
 }
 
 /* ops.quiescent: @p stops competing. @sleeps: of its own will, not for an attribute change. */

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use crate::machine::Machine;
 
+/// The kernel log of the boot is dropped: on some shapes of machine the kernel complains about the firmware.
+///
 /// - `state`: what the kernel says of sched_ext;
 /// - `start OPTIONS`: runs the scheduler in the background until the kernel says enabled; `$PID` is it;
 /// - `stop`: SIGTERM, then its exit code as `stopped=CODE`;
 /// - `counter NAME`: one of the kernel's own events of this scheduler.
 const WORDS: &str = r#"
+dmesg -c >/dev/null
 SYS=/sys/kernel/sched_ext
 state() { cat $SYS/state; }
 start() {
