@@ -1,95 +1,106 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Every start that cannot work ends with exit code 1 and one line that names cause and remedy.
+//! Every start that cannot work ends with exit code 1 and one line that names cause and remedy. One boot serves all
+//! cases but the last.
+
+use std::sync::LazyLock;
 
 use crate::guest::{job, machine};
+use crate::outcome::Outcome;
 
-/// Runs the scheduler after `setup` and returns its exit code and what it wrote to stderr.
-fn start_after(setup: &str, command: &str) -> (i32, String) {
-    let outcome = machine("7.3")
+/// Name, what takes something away, the start, and what brings it back.
+const CASES: [(&str, &str, &str, &str); 5] = [
+    (
+        "second",
+        "start",
+        "scx_eevdfx",
+        "echo holder=$(state); stop",
+    ),
+    (
+        "user",
+        "",
+        "/usr/bin/setpriv --reuid 65534 --clear-groups scx_eevdfx",
+        "",
+    ),
+    (
+        "sched_ext",
+        "mount -t tmpfs none /sys/kernel",
+        "scx_eevdfx",
+        "umount /sys/kernel",
+    ),
+    (
+        "btf",
+        "mount -t tmpfs none /sys/kernel/btf",
+        "scx_eevdfx",
+        "umount /sys/kernel/btf",
+    ),
+    (
+        "ftrace",
+        "cp /proc/sys/kernel/osrelease /tmp/osrelease
+         mount -t tmpfs none /proc/sys/kernel
+         cp /tmp/osrelease /proc/sys/kernel/osrelease",
+        "scx_eevdfx",
+        "umount /proc/sys/kernel",
+    ),
+];
+
+static RUN: LazyLock<Outcome> = LazyLock::new(|| {
+    let mut text = String::new();
+    for (name, setup, command, cleanup) in CASES {
+        text += &format!(
+            "{setup}
+            RUST_BACKTRACE=1 {command} 2>/tmp/err; echo {name}:code=$?
+            sed 's/^/{name}:line /' /tmp/err
+            {cleanup}\n"
+        );
+    }
+    machine("7.3")
         .file("/usr/bin/setpriv", "/usr/bin/setpriv")
-        .run(&job(&format!(
-            "{setup}\n RUST_BACKTRACE=1 {command} 2>/tmp/err; echo code=$?; cat /tmp/err"
-        )))
+        .run(&job(&text))
         .unwrap()
-        .success();
-    let code = outcome.get("code").unwrap();
-    let text = outcome.output.split_once("code=").unwrap().1;
-    let (_, stderr) = text.split_once('\n').unwrap();
-    (code, stderr.to_owned())
-}
+        .success()
+});
 
 #[track_caller]
-fn assert_refused(setup: &str, command: &str, words: &[&str]) {
-    let (code, stderr) = start_after(setup, command);
-    assert_eq!(code, 1, "{stderr}");
-    assert_eq!(stderr.lines().count(), 1, "not one line:\n{stderr}");
+fn assert_refused(case: &str, words: &[&str]) {
+    let code: i32 = RUN.get(&format!("{case}:code")).unwrap();
+    assert_eq!(code, 1, "{}", RUN.output);
+    let prefix = format!("{case}:line ");
+    let lines: Vec<_> = RUN
+        .output
+        .lines()
+        .filter_map(|line| line.strip_prefix(&prefix))
+        .collect();
+    assert_eq!(lines.len(), 1, "not one line: {lines:#?}");
     for word in words {
-        assert!(stderr.contains(word), "no {word:?} in: {stderr}");
+        assert!(lines[0].contains(word), "no {word:?} in: {}", lines[0]);
     }
 }
 
 #[test]
 fn a_second_start_names_the_holder_and_leaves_it_alone() {
-    let outcome = machine("7.3")
-        .run(&job("start
-            scx_eevdfx 2>/tmp/err; echo code=$?
-            echo lines=$(wc -l </tmp/err) state=$(state)
-            cat /tmp/err
-            stop"))
-        .unwrap()
-        .success();
-    let value = |key| outcome.value(key).unwrap_or("missing");
-    assert_eq!(
-        ["code", "lines", "state", "stopped"].map(value),
-        ["1", "1", "enabled", "0"],
-        "{}",
-        outcome.output
-    );
-    assert!(
-        outcome.output.contains("eevdfx_0.1.0") && outcome.output.contains("stop it first"),
-        "{}",
-        outcome.output
-    );
+    assert_refused("second", &["eevdfx_0.1.0", "stop it first"]);
+    assert_eq!(RUN.value("holder"), Some("enabled"), "{}", RUN.output);
+    assert_eq!(RUN.value("stopped"), Some("0"), "{}", RUN.output);
 }
 
 #[test]
 fn without_root_it_says_how_to_get_it() {
-    assert_refused(
-        "",
-        "/usr/bin/setpriv --reuid 65534 --clear-groups scx_eevdfx",
-        &["root", "sudo"],
-    );
+    assert_refused("user", &["root", "sudo"]);
 }
 
 #[test]
 fn without_sched_ext_it_names_the_kernel_and_the_option() {
-    assert_refused(
-        "mount -t tmpfs none /sys/kernel/sched_ext && umount /sys/kernel/sched_ext
-         mkdir /tmp/none && mount -o bind /sys/kernel /tmp/none
-         mount -t tmpfs none /sys/kernel",
-        "scx_eevdfx",
-        &["7.3", "CONFIG_SCHED_CLASS_EXT"],
-    );
+    assert_refused("sched_ext", &["7.3", "CONFIG_SCHED_CLASS_EXT"]);
 }
 
 #[test]
 fn without_btf_it_names_the_option() {
-    assert_refused(
-        "mount -t tmpfs none /sys/kernel/btf",
-        "scx_eevdfx",
-        &["CONFIG_DEBUG_INFO_BTF"],
-    );
+    assert_refused("btf", &["CONFIG_DEBUG_INFO_BTF"]);
 }
 
 #[test]
 fn without_function_tracing_it_names_the_option() {
-    assert_refused(
-        "cp /proc/sys/kernel/osrelease /tmp/osrelease
-         mount -t tmpfs none /proc/sys/kernel
-         cp /tmp/osrelease /proc/sys/kernel/osrelease",
-        "scx_eevdfx",
-        &["CONFIG_FUNCTION_TRACER"],
-    );
+    assert_refused("ftrace", &["CONFIG_FUNCTION_TRACER"]);
 }
 
 #[test]

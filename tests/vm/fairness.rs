@@ -63,34 +63,48 @@ fn assert_shares(outcome: &Outcome) {
     }
 }
 
-const HOGS: &str = "--hog nice=0,KIND --hog nice=0,KIND2 --hog nice=5,KIND --hog nice=-5,KIND2";
-
-fn run_hogs(topology: Topology, kind: &str, kind2: &str, options: &str) -> Outcome {
-    let hogs = HOGS.replace("KIND2", kind2).replace("KIND", kind);
+/// Runs the four hogs under each set of options, in one boot, and returns their outputs.
+fn run_hogs(topology: Topology, kinds: [&str; 2], arms: &[&str]) -> Vec<Outcome> {
+    let [a, b] = kinds;
+    let mut text = String::new();
+    for options in arms {
+        text += &format!(
+            "start {options}
+            lab hogs --seconds 6 --window-ms 1000 --hog nice=0,{a} --hog nice=0,{b} --hog nice=5,{a} --hog nice=-5,{b}
+            stop\n"
+        );
+    }
     let outcome = machine("7.3")
         .topology(topology)
         .icount(true)
-        .run(&job(&format!(
-            "start {options}; lab hogs --seconds 6 --window-ms 1000 {hogs}; stop"
-        )))
+        .run(&job(&text))
         .unwrap()
         .success();
-    assert_eq!(outcome.value("stopped"), Some("0"), "{}", outcome.output);
     assert_quiet(&outcome.dmesg);
-    outcome
+    let ends = outcome.output.split_inclusive("stopped=0\n");
+    let outputs: Vec<_> = ends
+        .filter(|part| part.contains("hog="))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(outputs.len(), arms.len(), "{}", outcome.output);
+    let one = |output| Outcome {
+        code: 0,
+        output,
+        dmesg: String::new(),
+        boot: outcome.boot,
+        wall: outcome.wall,
+    };
+    outputs.into_iter().map(one).collect()
 }
 
 #[test]
 fn hogs_pinned_to_one_cpu_get_their_shares() {
-    assert_shares(&run_hogs(Topology::default(), "cpu=1", "cpu=1", ""));
+    assert_shares(&run_hogs(Topology::default(), ["cpu=1", "cpu=1"], &[""])[0]);
 }
 
 #[test]
-fn pinned_and_free_hogs_share_a_single_cpu_alike() {
-    assert_shares(&run_hogs(Topology::t4(), "cpu=0", "count=1", ""));
-}
-
-#[test]
-fn shares_do_not_depend_on_slices_that_end_at_ticks() {
-    assert_shares(&run_hogs(Topology::t4(), "cpu=0", "count=1", "--no-hrtick"));
+fn pinned_and_free_hogs_share_a_single_cpu_alike_also_when_slices_end_at_ticks() {
+    for outcome in run_hogs(Topology::t4(), ["cpu=0", "count=1"], &["", "--no-hrtick"]) {
+        assert_shares(&outcome);
+    }
 }

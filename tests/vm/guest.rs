@@ -10,7 +10,6 @@ use crate::machine::Machine;
 /// - `state`: what the kernel says of sched_ext;
 /// - `start OPTIONS`: runs the scheduler in the background until the kernel says enabled; `$PID` is it;
 /// - `stop`: SIGTERM, then its exit code as `stopped=CODE`;
-/// - `counter NAME`: one of the kernel's own events of this scheduler.
 const WORDS: &str = r#"
 dmesg -c >/dev/null
 SYS=/sys/kernel/sched_ext

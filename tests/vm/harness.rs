@@ -14,21 +14,16 @@ use crate::topology::Topology;
 const NEWEST: &str = "7.3";
 
 #[test]
-fn every_kernel_of_the_matrix_boots_and_returns_the_jobs_exit_code() {
-    for minor in kernels().unwrap() {
-        let outcome = Machine::new(minor)
-            .run("echo release=$(uname -r); exit 7")
-            .unwrap();
-        assert_eq!(outcome.code, 7);
-        assert!(
-            outcome.value("release").unwrap().starts_with(minor),
-            "{outcome:?}"
-        );
-        eprintln!(
-            "kernel {minor}: booted in {:.1} s",
-            outcome.boot.as_secs_f64()
-        );
-    }
+fn a_kernel_of_the_matrix_boots_and_returns_the_jobs_exit_code() {
+    let minor = *kernels().unwrap().first().unwrap();
+    let outcome = Machine::new(minor)
+        .run("echo release=$(uname -r); exit 7")
+        .unwrap();
+    assert_eq!(outcome.code, 7);
+    assert!(
+        outcome.value("release").unwrap().starts_with(minor),
+        "{outcome:?}"
+    );
 }
 
 #[test]
@@ -88,13 +83,13 @@ fn a_job_that_hangs_is_killed_at_its_limit_and_leaves_no_process() {
     let name = format!("hang-{}", process::id());
     let machine = Machine::new(NEWEST)
         .name(&name)
-        .timeout(Duration::from_secs(30));
+        .timeout(Duration::from_secs(20));
     let error = format!(
         "{:#}",
         machine.run("echo about to hang; sleep 1000").unwrap_err()
     );
     assert!(
-        error.contains("did not end within 30s") && error.contains("about to hang"),
+        error.contains("did not end within 20s") && error.contains("about to hang"),
         "{error}"
     );
     assert!(!is_running(&name));

@@ -5,52 +5,51 @@ use crate::guest::{assert_quiet, job, machine};
 use crate::kernel::kernels;
 use crate::topology::Topology;
 
-#[test]
-fn it_loads_schedules_and_unloads_on_every_kernel() {
-    for minor in kernels().unwrap() {
-        let outcome = machine(minor)
-            .run(&job("echo before=$(state)
-                start --slice-us 6440 --no-place-lag
-                echo during=$(state) ops=$(cat $SYS/root/ops)
-                hackbench -g 2 -l 20 >/dev/null; echo work=$?
-                lab hogs --hog count=12 --seconds 2 >/dev/null; echo hogs=$?
-                stop
-                echo after=$(state)"))
-            .unwrap()
-            .success();
-        let value = |key| outcome.value(key).unwrap_or("missing");
-        assert_eq!(
-            ["before", "during", "work", "hogs", "stopped", "after"].map(value),
-            ["disabled", "enabled", "0", "0", "0", "disabled"],
-            "kernel {minor}:\n{}",
-            outcome.output
-        );
-        assert!(value("ops").starts_with("eevdfx_"), "{}", outcome.output);
-        assert_quiet(&outcome.dmesg);
-    }
-}
+/// Both on every kernel, in one boot each: a normal life, then one that ends by SIGKILL under load.
+const LIVES: &str = "
+    echo before=$(state)
+    start --slice-us 6440 --no-place-lag
+    echo during=$(state) ops=$(cat $SYS/root/ops)
+    hackbench -g 2 -l 20 >/dev/null; echo work=$?
+    lab hogs --hog count=12 --seconds 2 >/dev/null; echo hogs=$?
+    stop
+    echo after=$(state)
+
+    start
+    hackbench -g 2 -l 100 >/dev/null &
+    WORK=$!
+    sleep 1
+    kill -9 $PID
+    wait $WORK; echo killed_work=$?
+    echo killed_after=$(state)
+    start
+    kill $PID; wait $PID; echo again=$?";
 
 #[test]
-fn when_the_loader_is_killed_the_kernel_takes_over_and_the_work_goes_on() {
+fn on_every_kernel_it_loads_schedules_and_unloads_and_its_death_harms_nobody() {
     for minor in kernels().unwrap() {
-        let outcome = machine(minor)
-            .run(&job("start
-                hackbench -g 2 -l 100 >/dev/null &
-                WORK=$!
-                sleep 1
-                kill -9 $PID
-                wait $WORK; echo work=$?
-                echo after=$(state)
-                start
-                stop"))
-            .unwrap()
-            .success();
+        let outcome = machine(minor).run(&job(LIVES)).unwrap().success();
         let value = |key| outcome.value(key).unwrap_or("missing");
-        assert_eq!(
-            ["work", "after", "stopped"].map(value),
-            ["0", "disabled", "0"],
-            "{minor}"
-        );
+        let expected = [
+            ("before", "disabled"),
+            ("during", "enabled"),
+            ("work", "0"),
+            ("hogs", "0"),
+            ("stopped", "0"),
+            ("after", "disabled"),
+            ("killed_work", "0"),
+            ("killed_after", "disabled"),
+            ("again", "0"),
+        ];
+        for (key, expected) in expected {
+            assert_eq!(
+                value(key),
+                expected,
+                "{key} on {minor}:\n{}",
+                outcome.output
+            );
+        }
+        assert!(value("ops").starts_with("eevdfx_"), "{}", outcome.output);
         assert_quiet(&outcome.dmesg);
     }
 }

@@ -18,7 +18,7 @@ fn five_hundred_sleepers_and_fifty_hogs_then_every_kind_of_churn_do_not_stall() 
         .run(&job(&format!(
             "start
             lab sleepers --count 500 --hogs 50 --seconds 60 --max-late-ms {WORST_WAKEUP_MS}
-            echo sleepers=$?
+            echo crowd=$?
             stress-ng --quiet --fork 2 --pipe 4 --futex 4 --affinity 4 --affinity-rand --timeout 60
             echo stress=$?
             echo state=$(state)
@@ -28,7 +28,7 @@ fn five_hundred_sleepers_and_fifty_hogs_then_every_kind_of_churn_do_not_stall() 
         .success();
     let value = |key| outcome.value(key).unwrap_or("missing");
     assert_eq!(
-        ["sleepers", "stress", "state", "stopped"].map(value),
+        ["crowd", "stress", "state", "stopped"].map(value),
         ["0", "0", "enabled", "0"],
         "{}",
         outcome.output
@@ -43,7 +43,7 @@ fn a_task_whose_share_is_tiny_does_not_get_everyone_ejected() {
         .topology(Topology::t4())
         .icount(true)
         .run(&job("start --stats 10 >/tmp/stats
-            lab hogs --hog policy=idle,count=2 --hog count=50 --seconds 70 >/dev/null; echo hogs=$?
+            lab hogs --hog policy=idle,count=2 --hog count=50 --seconds 36 >/dev/null; echo hogs=$?
             echo state=$(state)
             stop
             cat /tmp/stats"))
