@@ -6,7 +6,7 @@ TARGET := x86_64-unknown-linux-gnu
 HOST_TESTS := $(filter-out vm,$(basename $(notdir $(wildcard tests/*.rs)) \
 	$(patsubst tests/%/main.rs,%,$(filter-out tests/lab/%,$(wildcard tests/*/main.rs)))))
 
-.PHONY: help setup build fmt lint test test-host test-vm demo static clean-cache
+.PHONY: help setup build fmt lint test test-host test-vm demo lab static clean-cache
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
@@ -44,8 +44,15 @@ ifdef HOST
 	sudo target/release/examples/lab demo --scheduler target/release/scx_eevdfx --args '$(DEMO_ARGS)' --settle-seconds 2
 else
 	target/release/examples/vm run --kernel 7.3 --icount --timeout 1800 -- \
-		"lab demo --scheduler /bin/scx_eevdfx --args '$(DEMO_ARGS)' --settle-seconds 0 --note \"$(VM_NOTE)\""
+		"lab demo --scheduler /bin/scx_eevdfx --args '$(DEMO_ARGS)' --settle-seconds 0 \
+		--hackbench-runs 2 --request-s 1.3 --pipe-rounds 6000 --note \"$(VM_NOTE)\""
 endif
+
+lab: setup build ## All cells of the comparison, default knobs, in a virtual machine; some 10 minutes
+	cargo build --release --locked --example lab --example vm
+	target/release/examples/vm run --kernel 7.3 --icount --timeout 3000 -- \
+		"lab demo --scheduler /bin/scx_eevdfx --settle-seconds 0 --request-s 4 \
+		--cells hackbench,half,full,over,pipe,pipe2,hogs,share --note \"$(VM_NOTE)\""
 
 static: ## Build a binary that needs no libraries, for any distribution or a bare initramfs
 	LIBBPF_SYS_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu RUSTFLAGS="-C target-feature=+crt-static" \
