@@ -128,7 +128,6 @@ void BPF_STRUCT_OPS(eevdfx_running, struct task_struct *p)
 		runq_migrate(rq, p, tctx, cpu);
 	tctx->running = true;
 	tctx->sum_exec_ns = p->se.sum_exec_runtime;
-	rq->preempting = false;
 	start_window(rq, p, tctx, cpu, eevdf_window_ns(&tctx->se, knobs.run_to_parity));
 }
 

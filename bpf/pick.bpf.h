@@ -14,8 +14,9 @@
  * So an insertion may choose either queue. A task is promoted about once per wait, and a demotion needs a
  * join with credit or a leave in debt, a few per thousand picks.
  *
- * Limits. Both loops are capped, since they run with interrupts off. A task that stays in the wrong
- * queue is late by one dispatch, not lost.
+ * Limits. Both loops are capped, since they run with interrupts off. What is left over is one dispatch
+ * late: a task that should have been promoted, or, behind many heads in debt, an eligible one (then the
+ * previous task goes on, or the one nearest to V runs).
  */
 #ifndef __EEVDFX_PICK_BPF_H
 #define __EEVDFX_PICK_BPF_H
@@ -114,6 +115,9 @@ static __always_inline enum pick pick_ready(struct runq *rq, s32 cpu, u64 avg,
 	if (tctx && !eevdf_eligible(tctx->se.vruntime, avg)) {
 		demote(rq, cpu, avg);
 		head = __COMPAT_scx_bpf_dsq_peek(dsq_ready(cpu));
+		tctx = head ? task_ctx_of(head) : NULL;
+		if (tctx && !eevdf_eligible(tctx->se.vruntime, avg))
+			return PICK_NONE;
 	}
 	if (!head)
 		return PICK_NONE;
@@ -185,28 +189,23 @@ static __always_inline void keep(struct runq *rq, struct task_struct *p, struct 
 	stat_inc(STAT_PICK_KEEP);
 }
 
-/*
- * The running task's request has ended, or its protection, and it wants to go on. True: it or another
- * one was chosen.
- */
-static __always_inline bool pick_with_prev(struct runq *rq, s32 cpu, struct task_struct *prev,
+/* The running task's request has ended, or its protection, and it wants to go on. */
+static __always_inline void pick_with_prev(struct runq *rq, s32 cpu, struct task_struct *prev,
 					   struct task_ctx *tctx)
 {
 	u64 avg = runq_charge(rq, prev, tctx);
 
 	if (rq->nr == 1) {
 		keep(rq, prev, tctx, cpu);
-		return true;
+		return;
 	}
 	if (rescue(rq, cpu))
-		return true;
+		return;
 	promote(rq, cpu, avg);
-	if (pick_ready(rq, cpu, avg, tctx->eligible ? tctx : NULL) == PICK_OTHER) {
+	if (pick_ready(rq, cpu, avg, tctx->eligible ? tctx : NULL) == PICK_OTHER)
 		stat_inc(STAT_PICK_READY);
-		return true;
-	}
-	keep(rq, prev, tctx, cpu);
-	return true;
+	else
+		keep(rq, prev, tctx, cpu);
 }
 
 /* The only candidate: alone it is at V, wherever it was queued. */

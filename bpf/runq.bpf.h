@@ -14,11 +14,8 @@
 #ifndef __EEVDFX_RUNQ_BPF_H
 #define __EEVDFX_RUNQ_BPF_H
 
-#define SCHED_NORMAL 0
 #define SCHED_BATCH 3
 #define SCHED_IDLE 5
-#define SCHED_EXT 7
-#define MAX_RT_PRIO 100
 #define DEFAULT_NICE_PRIO 120
 
 /* p->scx.weight is rounded to 1 .. 10000 and p->se.load goes stale under sched_ext: ask the priority. */
@@ -165,6 +162,8 @@ static __always_inline void runq_set_curr(struct runq *rq, const struct task_str
 	rq->curr_idle = p->policy == SCHED_IDLE;
 	rq->curr_end = now + window_ns;
 	rq->curr_since = now;
+	/* Also when the winner vanished before it ran. */
+	rq->preempting = false;
 }
 
 /* Before a join: weight and slice may have changed while the task was away. */

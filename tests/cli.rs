@@ -158,3 +158,20 @@ fn a_closed_stdout_is_no_reason_to_panic() {
         assert_eq!(text(&output.stderr), "", "{option}");
     }
 }
+
+#[test]
+fn readme_has_a_row_for_every_knob_with_its_kernel_counterpart() {
+    let readme = include_str!("../README.md");
+    for knob in &KNOBS {
+        let option = match knob.domain {
+            Domain::Switch { .. } => format!("| `--[no-]{}` | `{}` |", knob.option, knob.kernel),
+            Domain::Number { min, max, .. } => {
+                format!(
+                    "| `--{} N` ({min}..{max}) | `{}` |",
+                    knob.option, knob.kernel
+                )
+            }
+        };
+        assert!(readme.contains(&option), "no row that begins: {option}");
+    }
+}
