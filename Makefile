@@ -35,13 +35,14 @@ test-vm: ## Tests that boot real kernels; they are fetched once into the cache
 
 test: setup lint test-host test-vm ## All of the checks, as CI runs them
 
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 DEMO_ARGS := --slice-us 6440 --no-place-lag
 VM_NOTE := Times are virtual: the guest's 8 CPUs share 10^9 instructions a second, one instruction is 1 ns. Caches and memory are not modelled.
 
 demo: setup build ## The scheduler beside the kernel's in a virtual machine; HOST=1 for this machine (needs sched_ext and root)
 	cargo build --release --locked --example lab --example vm
 ifdef HOST
-	sudo target/release/examples/lab demo --scheduler target/release/scx_eevdfx --args '$(DEMO_ARGS)' --settle-seconds 2
+	$(SUDO) target/release/examples/lab demo --scheduler target/release/scx_eevdfx --args '$(DEMO_ARGS)' --settle-seconds 2
 else
 	target/release/examples/vm run --kernel 7.3 --icount --timeout 1800 -- \
 		"lab demo --scheduler /bin/scx_eevdfx --args '$(DEMO_ARGS)' --settle-seconds 0 \
