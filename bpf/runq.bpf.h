@@ -79,7 +79,7 @@ static __always_inline void __runq_join(struct runq *rq, struct task_ctx *tctx, 
 	rq->nr++;
 }
 
-/* With the lock held. Leaves vlag and the deadline relative to vruntime. @avg: V with @tctx. */
+/* With the lock held. Leaves the lag in vlag; the deadline stays absolute. @avg: V with @tctx. */
 static __always_inline void __runq_leave(struct runq *rq, struct task_ctx *tctx, u64 avg, s64 limit)
 {
 	struct eevdf_se *se = &tctx->se;

@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use crate::guest::{job, machine};
+use crate::guest::{assert_was_on_to_the_end, job, machine};
 use crate::outcome::Outcome;
 
 /// Name, what takes something away, the start, and what brings it back.
@@ -113,11 +113,5 @@ fn a_kernel_whose_config_is_not_to_be_had_is_no_obstacle() {
         ))
         .unwrap()
         .success();
-    assert_eq!(
-        outcome.value("state"),
-        Some("enabled"),
-        "{}",
-        outcome.output
-    );
-    assert_eq!(outcome.value("stopped"), Some("0"), "{}", outcome.output);
+    assert_was_on_to_the_end(&outcome);
 }

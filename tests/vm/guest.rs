@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::machine::Machine;
+use crate::outcome::Outcome;
 
 /// The kernel log of the boot is dropped: on some shapes of machine the kernel complains about the firmware.
 ///
@@ -66,4 +67,17 @@ pub fn assert_quiet(dmesg: &str) {
         .filter(|line| COMPLAINTS.iter().any(|text| line.contains(text)))
         .collect();
     assert!(found.is_empty(), "the kernel complains: {found:#?}");
+}
+
+/// For a job that prints `state=$(state)` before it ends with `stop`.
+#[track_caller]
+pub fn assert_was_on_to_the_end(outcome: &Outcome) {
+    for (key, expected) in [("state", "enabled"), ("stopped", "0")] {
+        assert_eq!(
+            outcome.value(key),
+            Some(expected),
+            "{key}: {}",
+            outcome.output
+        );
+    }
 }
