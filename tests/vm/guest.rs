@@ -10,6 +10,7 @@ use crate::outcome::Outcome;
 ///
 /// - `state`: what the kernel says of sched_ext;
 /// - `start OPTIONS`: runs the scheduler in the background until the kernel says enabled; `$PID` is it;
+/// - `until_free`: waits for the kernel to end a round that is over for us, 30 s at most;
 /// - `stop`: SIGTERM, then its exit code as `stopped=CODE`;
 const WORDS: &str = r#"
 dmesg -c >/dev/null
@@ -23,12 +24,18 @@ start() {
         sleep 0.1
     done
 }
+until_free() {
+    for i in $(seq 300); do
+        [ "$(state)" = disabling ] || return 0
+        sleep 0.1
+    done
+}
 stop() {
     kill $PID
     wait $PID
     echo "stopped=$?"
     grep -v INFO /tmp/log
-    while [ "$(state)" = disabling ]; do sleep 0.1; done
+    until_free
 }
 "#;
 

@@ -21,6 +21,7 @@ const LIVES: &str = "
     sleep 1
     kill -9 $PID
     wait $WORK; echo killed_work=$?
+    until_free
     echo killed_after=$(state)
     start
     kill $PID; wait $PID; echo again=$?";
@@ -80,14 +81,18 @@ fn it_runs_on_any_shape_of_machine() {
 #[test]
 fn a_cpu_that_goes_and_comes_restarts_it_with_its_knobs() {
     let outcome = machine("7.3")
-        .run(&job("start --slice-us 5000
+        .run(&job("start --slice-us 20000
             hackbench -g 2 -l 200 >/dev/null &
             WORK=$!
-            echo 0 >/sys/devices/system/cpu/cpu5/online; sleep 3
-            echo 1 >/sys/devices/system/cpu/cpu5/online; sleep 3
+            # Attached anew for the Nth time: a CPU that comes while it is down is no event to it.
+            attached() { [ $(grep -c attached /tmp/log) -gt $1 ] && [ \"$(state)\" = enabled ]; }
+            echo 0 >/sys/devices/system/cpu/cpu5/online
+            until attached 1; do sleep 0.2; done
+            echo 1 >/sys/devices/system/cpu/cpu5/online
+            until attached 2; do sleep 0.2; done
             wait $WORK; echo work=$?
-            while [ \"$(state)\" != enabled ]; do sleep 0.2; done
             echo restarts=$(grep -c restarting /tmp/log)
+            lab hogs --seconds 2 --hog cpu=1,count=2
             stop"))
         .unwrap()
         .success();
@@ -97,6 +102,9 @@ fn a_cpu_that_goes_and_comes_restarts_it_with_its_knobs() {
         "{}",
         outcome.output
     );
+    // The default would be 2.8 ms.
+    let run_us: f64 = outcome.get("run_p50_us").unwrap();
+    assert!((15_000.0..25_000.0).contains(&run_us), "{}", outcome.output);
     assert_eq!(outcome.value("stopped"), Some("0"), "{}", outcome.output);
     assert_quiet(&outcome.dmesg);
 }
