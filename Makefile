@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Every command of the project; `make help` lists them.
 
-BPF_SOURCES := $(wildcard bpf/*.h bpf/*.c tests/policy/*.c)
+BPF_SOURCES := $(wildcard bpf/*.h bpf/*.c tests/policy/*.c tests/lab/*/*.c)
 TARGET := x86_64-unknown-linux-gnu
 HOST_TESTS := $(filter-out vm,$(basename $(notdir $(wildcard tests/*.rs)) \
 	$(patsubst tests/%/main.rs,%,$(filter-out tests/lab/%,$(wildcard tests/*/main.rs)))))

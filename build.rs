@@ -1,13 +1,10 @@
-//! Builds the BPF object and its skeleton, and a host copy of the policy's arithmetic for the tests.
+//! Builds the BPF object and its skeleton, the lab's BPF object, and a host copy of the policy's arithmetic for the tests.
 
 use std::env;
 
 fn main() {
-    scx_cargo::BpfBuilder::new()
-        .and_then(|mut b| b.enable_skel("bpf/main.bpf.c", "bpf").build())
-        .unwrap_or_else(|e| {
-            panic!("cannot build the BPF object (is clang-19 installed? try `make setup`): {e:#}")
-        });
+    build_bpf("bpf/main.bpf.c", "bpf");
+    build_bpf("tests/lab/nomigrate/nomigrate.bpf.c", "nomigrate");
     println!("cargo:rerun-if-changed=bpf");
     println!("cargo:rerun-if-changed=tests/policy/shim.c");
     if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux") {
@@ -24,4 +21,12 @@ fn main() {
             env::var("OUT_DIR").unwrap_or_default()
         );
     }
+}
+
+fn build_bpf(source: &str, name: &str) {
+    scx_cargo::BpfBuilder::new()
+        .and_then(|mut b| b.enable_skel(source, name).build())
+        .unwrap_or_else(|e| {
+            panic!("cannot build {source} (is clang-19 installed? try `make setup`): {e:#}")
+        });
 }

@@ -53,6 +53,10 @@ fn report_outcome(sender: &mut File, job: impl FnOnce() -> Result<String>) -> bo
 }
 
 impl Child {
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
     /// Run delay of the child so far in ns (/proc/PID/schedstat, second field).
     pub fn run_delay_ns(&self) -> Option<u64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/schedstat", self.pid)).ok()?;

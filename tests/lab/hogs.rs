@@ -6,7 +6,7 @@
 //! any kernel promises.
 
 mod spec;
-mod spin;
+pub mod spin;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -20,7 +20,9 @@ use spin::{Account, Plan};
 #[derive(Args)]
 pub struct Options {
     /// One hog (repeatable): comma list of nice=N, cpu=N or cpus=LIST, policy=other|batch|idle, slice_us=N,
-    /// run_us=N with sleep_us=N (bursts of own CPU time), count=K, name=TEXT [default: one plain hog]
+    /// run_us=N with sleep_us=N (bursts of own CPU time), yields=1 (calls sched_yield all the time),
+    /// renice=NICE@MS (repeatable: made so by another process that many ms after the start), poke_us=N (every N us
+    /// taken off its queue and put back, by a change of policy), count=K, name=TEXT [default: one plain hog]
     #[arg(long = "hog", value_name = "SPEC", allow_hyphen_values = true)]
     hogs: Vec<String>,
     /// Length of the run in seconds
@@ -88,11 +90,42 @@ fn measure(options: &Options, hogs: &[Hog]) -> Result<Vec<Outcome>> {
     }
     let start_ns = gate.open(hogs.len(), stagger_ns)?;
     let end_ns = start_ns + stagger_ns * (hogs.len() as u64 - 1) + length_ns;
+    disturb(hogs, &children, start_ns, end_ns)?;
     sys::sleep_until(end_ns);
     children
         .iter_mut()
         .map(|child| collect(child, end_ns + options.grace_s * NS_PER_SEC))
         .collect()
+}
+
+/// Does to the hogs what their specs ask another process to do.
+fn disturb(hogs: &[Hog], children: &[Child], start_ns: u64, end_ns: u64) -> Result<()> {
+    let mut acts = Vec::new();
+    for (i, hog) in hogs.iter().enumerate() {
+        for &(nice, ms) in &hog.renices {
+            acts.push((start_ns + ms * NS_PER_MS, i, Act::Renice(nice)));
+        }
+        let policies = [libc::SCHED_BATCH, libc::SCHED_OTHER].into_iter().cycle();
+        let times = (start_ns..end_ns).step_by(hog.poke_us.max(1) as usize * NS_PER_US as usize);
+        if hog.poke_us > 0 {
+            let pokes = times.skip(1).zip(policies);
+            acts.extend(pokes.map(|(at_ns, policy)| (at_ns, i, Act::Policy(policy))));
+        }
+    }
+    acts.sort_by_key(|(at_ns, ..)| *at_ns);
+    for (at_ns, i, act) in acts.into_iter().filter(|(at_ns, ..)| *at_ns < end_ns) {
+        sys::sleep_until(at_ns);
+        match act {
+            Act::Renice(nice) => sys::set_nice(children[i].pid(), nice)?,
+            Act::Policy(policy) => sys::set_policy(children[i].pid(), policy)?,
+        }
+    }
+    Ok(())
+}
+
+enum Act {
+    Renice(i32),
+    Policy(libc::c_int),
 }
 
 fn plan(options: &Options, hog: &Hog, start_ns: u64, length_ns: u64) -> Plan {
@@ -108,6 +141,7 @@ fn plan(options: &Options, hog: &Hog, start_ns: u64, length_ns: u64) -> Plan {
         burst_ns: hog
             .burst
             .map(|(run, sleep)| (run * NS_PER_US, sleep * NS_PER_US)),
+        yields: hog.yields,
     }
 }
 
@@ -123,12 +157,13 @@ fn prepare(hog: &Hog) -> Result<()> {
 fn report(account: &Account) -> String {
     let windows: Vec<String> = account.windows_ns.iter().map(u64::to_string).collect();
     format!(
-        "{} {} {}\n{}\n{}\n{}",
+        "{} {} {}\n{}\n{}\n{}\n{}",
         account.cpu_ns,
         account.voluntary,
         account.involuntary,
         windows.join(" "),
         account.runs.to_text(),
+        account.waits.to_text(),
         account.wakes.to_text()
     )
 }
@@ -145,11 +180,13 @@ fn parse_report(text: &str) -> Option<Account> {
     };
     let windows_ns = numbers(lines.next()?)?;
     let runs = Hist::from_text(lines.next()?)?;
+    let waits = Hist::from_text(lines.next()?)?;
     let wakes = Hist::from_text(lines.next()?)?;
     Some(Account {
         cpu_ns,
         windows_ns,
         runs,
+        waits,
         wakes,
         voluntary,
         involuntary,
@@ -164,6 +201,7 @@ fn collect(child: &mut Child, deadline_ns: u64) -> Result<Outcome> {
             cpu_ns: 0,
             windows_ns: Vec::new(),
             runs: Hist::new(),
+            waits: Hist::new(),
             wakes: Hist::new(),
             voluntary: 0,
             involuntary: 0,
@@ -199,21 +237,24 @@ fn print_hogs(hogs: &[Hog], outcomes: &[Outcome]) {
             account.cpu_ns as f64 / 1e6,
             *run_delay_ns as f64 / 1e6
         );
-        let runs = &account.runs;
+        let (runs, waits) = (&account.runs, &account.waits);
         print!(
-            " switches_voluntary={} switches_involuntary={} runs={} run_mean_us={:.1} run_p50_us={:.1} run_max_us={:.1}",
+            " switches_voluntary={} switches_involuntary={} runs={} run_mean_us={:.1} run_p50_us={:.1} run_max_us={:.1} wait_p50_us={:.1} wait_max_us={:.1}",
             account.voluntary,
             account.involuntary,
             runs.total(),
             us(runs.mean()),
             us(runs.percentile(50.0)),
-            us(runs.max())
+            us(runs.max()),
+            us(waits.percentile(50.0)),
+            us(waits.max())
         );
         if hog.burst.is_some() {
             let wakes = &account.wakes;
             print!(
-                " wakes={} wake_p50_us={:.1} wake_p99_us={:.1} wake_max_us={:.1}",
+                " wakes={} wake_mean_us={:.1} wake_p50_us={:.1} wake_p99_us={:.1} wake_max_us={:.1}",
                 wakes.total(),
+                us(wakes.mean()),
                 us(wakes.percentile(50.0)),
                 us(wakes.percentile(99.0)),
                 us(wakes.max())
@@ -272,10 +313,12 @@ fn print_windows(options: &Options, hogs: &[Hog], outcomes: &[Outcome]) {
 
 fn print_sums(hogs: &[Hog], outcomes: &[Outcome]) {
     let total_ns: u64 = outcomes.iter().map(|outcome| outcome.account.cpu_ns).sum();
+    let longest_ns = outcomes.iter().map(|outcome| outcome.account.waits.max());
     print!(
-        "hogs={} total_cpu_ms={:.3}",
+        "hogs={} total_cpu_ms={:.3} longest_wait_ms={:.3}",
         hogs.len(),
-        total_ns as f64 / 1e6
+        total_ns as f64 / 1e6,
+        longest_ns.max().unwrap_or(0) as f64 / 1e6
     );
     let busy = || {
         hogs.iter()
@@ -354,6 +397,7 @@ mod tests {
             cpu_ns,
             windows_ns: vec![cpu_ns / 2, cpu_ns / 2],
             runs: Hist::new(),
+            waits: Hist::new(),
             wakes: Hist::new(),
             voluntary: 1,
             involuntary: 2,
@@ -375,7 +419,7 @@ mod tests {
             (got.windows_ns.as_slice(), got.runs.max()),
             (&[500, 500][..], 77)
         );
-        assert!(parse_report("1 2\n\n0 0\n0 0").is_none());
+        assert!(parse_report("1 2\n\n0 0\n0 0\n0 0").is_none());
     }
 
     #[test]

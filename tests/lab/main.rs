@@ -8,13 +8,17 @@
 
 mod child;
 mod demo;
+mod forks;
 mod hogs;
+mod newborn;
+mod nomigrate;
 mod pipe;
 mod request;
 mod schbench;
 mod sleepers;
 mod stats;
 mod sys;
+mod yields;
 
 use std::process::ExitCode;
 
@@ -36,8 +40,16 @@ enum Command {
     Hogs(hogs::Options),
     /// Round trips of one byte between two processes
     Pipe(pipe::Options),
+    /// Threads on one CPU that do nothing but yield it to each other: what a switch costs
+    Yield(yields::Options),
+    /// Processes forked beside busy ones: how soon they run, and how long at first
+    Newborn(newborn::Options),
     /// Many processes that sleep and run a little: how late the worst wakes
     Sleepers(sleepers::Options),
+    /// Processes that fork without pause, up to a limit on their number and on
+    Forks(forks::Options),
+    /// No load: makes everybody's migration be disabled for moments, and counts the switches then
+    Nomigrate(nomigrate::Options),
     /// In-kernel scheduler, sched_ext schedulers, in-kernel again: one table
     Demo(demo::Options),
 }
@@ -47,7 +59,11 @@ fn main() -> ExitCode {
         Command::Request(options) => request::run(&options).map(|()| true),
         Command::Hogs(options) => hogs::run(&options),
         Command::Pipe(options) => pipe::run(&options).map(|()| true),
+        Command::Yield(options) => yields::run(&options).map(|()| true),
+        Command::Newborn(options) => newborn::run(&options).map(|()| true),
         Command::Sleepers(options) => sleepers::run(&options),
+        Command::Forks(options) => forks::run(&options),
+        Command::Nomigrate(options) => nomigrate::run(&options).map(|()| true),
         Command::Demo(options) => demo::run(&options),
     };
     match passed {

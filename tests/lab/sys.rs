@@ -89,13 +89,22 @@ pub fn futex_wait(word: &AtomicU32, expected: u32) {
 
 /// Wakes one waiter on `word`.
 pub fn futex_wake(word: &AtomicU32) {
+    futex_wake_nr(word, 1);
+}
+
+/// Wakes all who wait on `word`.
+pub fn futex_wake_all(word: &AtomicU32) {
+    futex_wake_nr(word, i32::MAX);
+}
+
+fn futex_wake_nr(word: &AtomicU32, nr: i32) {
     // SAFETY: FUTEX_WAKE uses only the address of `word`, which outlives the call.
     unsafe {
         libc::syscall(
             libc::SYS_futex,
             word.as_ptr(),
             libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-            1,
+            nr,
         )
     };
 }
@@ -171,12 +180,50 @@ pub fn set_sched(policy: libc::c_int, nice: i32, slice_ns: u64) -> Result<()> {
     Ok(())
 }
 
+/// Nice value of another process.
+pub fn set_nice(pid: i32, nice: i32) -> Result<()> {
+    // SAFETY: setpriority only takes numbers.
+    let rc = unsafe { libc::setpriority(libc::PRIO_PROCESS, pid as libc::id_t, nice) };
+    if rc != 0 {
+        return Err(io::Error::last_os_error())
+            .with_context(|| format!("setpriority pid={pid} nice={nice}"));
+    }
+    Ok(())
+}
+
+/// Policy of another process; its nice value and slice stay.
+pub fn set_policy(pid: i32, policy: libc::c_int) -> Result<()> {
+    let param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `param` is valid for reads.
+    let rc = unsafe { libc::sched_setscheduler(pid, policy, &raw const param) };
+    if rc != 0 {
+        return Err(io::Error::last_os_error())
+            .with_context(|| format!("sched_setscheduler pid={pid} policy={policy}"));
+    }
+    Ok(())
+}
+
+/// Gives up the CPU to whom the scheduler chooses, which may be the caller.
+pub fn yield_cpu() {
+    // SAFETY: no arguments.
+    unsafe { libc::sched_yield() };
+}
+
 /// Context switches of the calling thread: (voluntary, involuntary).
 pub fn switches() -> (u64, u64) {
+    switches_of(libc::RUSAGE_THREAD)
+}
+
+/// The same of all threads of this process together.
+pub fn process_switches() -> (u64, u64) {
+    switches_of(libc::RUSAGE_SELF)
+}
+
+fn switches_of(who: libc::c_int) -> (u64, u64) {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` is valid for writes and, being zeroed integers, initialized even if the call fails.
     let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        libc::getrusage(who, usage.as_mut_ptr());
         usage.assume_init()
     };
     (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64)
@@ -209,6 +256,60 @@ pub fn memfd() -> Result<File> {
 pub fn kill(pid: i32, signal: libc::c_int) {
     // SAFETY: kill touches no memory of ours.
     unsafe { libc::kill(pid, signal) };
+}
+
+/// Room for a mayfly's one system call.
+pub type MayflyStack = [u8; 8192];
+
+extern "C" fn mayfly(nap_ns: *mut libc::c_void) -> libc::c_int {
+    let nap = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: nap_ns as libc::c_long,
+    };
+    if nap.tv_nsec > 0 {
+        // SAFETY: `nap` is valid for reads; null for the remainder is allowed.
+        unsafe { libc::nanosleep(&raw const nap, std::ptr::null_mut()) };
+    }
+    0
+}
+
+/// Starts a process that sleeps for `nap_ns`, less than a second, if at all, and ends with 0. It shares our memory:
+/// copying it would take most of the time.
+///
+/// # Safety
+/// `stack` must stay, and be nobody else's, until the process has been waited for.
+pub unsafe fn start_mayfly(stack: *mut MayflyStack, nap_ns: u64) -> io::Result<()> {
+    // SAFETY: one past the end of the stack is its top, and aligned as the whole is a multiple of 16; the child keeps
+    // to its own stack, makes a system call and ends.
+    let pid = unsafe {
+        libc::clone(
+            mayfly,
+            stack.add(1).cast(),
+            libc::CLONE_VM | libc::SIGCHLD,
+            nap_ns as *mut libc::c_void,
+        )
+    };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Waits for any child to end: its status, or none when there is no child.
+pub fn wait_for_any() -> io::Result<Option<libc::c_int>> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is valid for writes.
+        if unsafe { libc::wait(&raw mut status) } > 0 {
+            return Ok(Some(status));
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::ECHILD) => return Ok(None),
+            Some(libc::EINTR) => {}
+            _ => return Err(error),
+        }
+    }
 }
 
 /// Effective user is root.

@@ -41,6 +41,13 @@ pub struct Hog {
     pub slice_us: u64,
     /// (run, sleep) in us; None: never sleeps.
     pub burst: Option<(u64, u64)>,
+    /// Calls sched_yield all the time.
+    pub yields: bool,
+    /// (nice, ms after the start): what another process does to it.
+    pub renices: Vec<(i32, u64)>,
+    /// Every so many us another process changes its policy from other to batch or back, which takes it off its queue
+    /// and puts it there again; 0: nobody does.
+    pub poke_us: u64,
 }
 
 impl Hog {
@@ -72,6 +79,9 @@ pub fn parse(spec: &str) -> Result<Vec<Hog>> {
         policy: Policy::Other,
         slice_us: 0,
         burst: None,
+        yields: false,
+        renices: Vec::new(),
+        poke_us: 0,
     };
     let (mut count, mut run_us, mut sleep_us) = (1, None, None);
     for part in join_cpu_lists(spec) {
@@ -85,22 +95,27 @@ pub fn parse(spec: &str) -> Result<Vec<Hog>> {
         };
         match key {
             "name" => hog.name = value.to_string(),
-            "nice" => {
-                hog.nice = value
+            "nice" => hog.nice = parse_nice(value).with_context(|| format!("--hog {spec:?}"))?,
+            "renice" => {
+                let (nice, ms) = value
+                    .split_once('@')
+                    .with_context(|| format!("--hog {spec:?}: want renice=NICE@MS"))?;
+                let nice = parse_nice(nice).with_context(|| format!("--hog {spec:?}"))?;
+                let ms = ms
                     .parse()
-                    .with_context(|| format!("--hog {spec:?}: {part:?}"))?
+                    .with_context(|| format!("--hog {spec:?}: {part:?}"))?;
+                hog.renices.push((nice, ms));
             }
             "cpu" | "cpus" => hog.cpus = sys::parse_cpus(value)?,
             "policy" => hog.policy = parse_policy(value)?,
             "slice_us" => hog.slice_us = number()?,
+            "yields" => hog.yields = number()? != 0,
+            "poke_us" => hog.poke_us = number()?,
             "run_us" => run_us = Some(number()?),
             "sleep_us" => sleep_us = Some(number()?),
             "count" => count = number()?,
             _ => bail!("--hog {spec:?}: unknown key {key:?}"),
         }
-    }
-    if !(-20..=19).contains(&hog.nice) {
-        bail!("--hog {spec:?}: nice is -20 to 19");
     }
     hog.burst = match (run_us, sleep_us) {
         (Some(run), Some(sleep)) => Some((run, sleep)),
@@ -127,6 +142,14 @@ fn join_cpu_lists(spec: &str) -> Vec<String> {
         }
     }
     parts
+}
+
+fn parse_nice(value: &str) -> Result<i32> {
+    let nice = value.parse().with_context(|| format!("nice {value:?}"))?;
+    if !(-20..=19).contains(&nice) {
+        bail!("nice {nice}: -20 to 19");
+    }
+    Ok(nice)
 }
 
 fn parse_policy(value: &str) -> Result<Policy> {
@@ -171,8 +194,11 @@ pub fn ideal_shares(weights: &[u32], nr_cpus: usize) -> Vec<f64> {
 }
 
 /// Hogs that never sleep, by the CPUs they are pinned to: (CPUs, indices). Groups that share some CPUs but not
-/// all have no simple ideal and are refused.
+/// all have no simple ideal and are refused, as are hogs whose weight changes.
 pub fn groups(hogs: &[Hog]) -> Result<Vec<(Vec<usize>, Vec<usize>)>> {
+    if hogs.iter().any(|hog| !hog.renices.is_empty()) {
+        bail!("hogs that are reniced have no simple ideal share");
+    }
     let mut groups: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
     for (i, hog) in hogs
         .iter()
@@ -201,11 +227,15 @@ mod tests {
     #[test]
     fn a_spec_with_everything() {
         let hogs = parse(
-            "name=db,nice=-5,cpus=0,2-3,policy=batch,slice_us=3000,run_us=10,sleep_us=20,count=2",
+            "name=db,nice=-5,cpus=0,2-3,policy=batch,slice_us=3000,run_us=10,sleep_us=20,renice=-3@40,renice=1@50,poke_us=7,count=2",
         )
         .unwrap();
         assert_eq!(hogs.len(), 2);
         let hog = &hogs[1];
+        assert_eq!(
+            (hog.renices.as_slice(), hog.poke_us, hog.yields),
+            (&[(-3, 40), (1, 50)][..], 7, false)
+        );
         assert_eq!(
             (hog.name.as_str(), hog.nice, hog.policy),
             ("db", -5, Policy::Batch)
@@ -222,6 +252,8 @@ mod tests {
         for spec in [
             "nice",
             "nice=20",
+            "renice=5",
+            "renice=20@5",
             "color=red",
             "run_us=5",
             "policy=fifo",
@@ -268,6 +300,7 @@ mod tests {
         .unwrap();
         assert_eq!(found, [(vec![0], vec![0, 1]), (vec![1], vec![2])]);
         assert!(groups(&hogs(&["cpu=0", "nice=1"])).is_err());
+        assert!(groups(&hogs(&["renice=1@5"])).is_err());
         assert!(groups(&hogs(&["cpus=0-1", "cpus=1-2"])).is_err());
     }
 }

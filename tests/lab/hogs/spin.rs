@@ -6,6 +6,9 @@
 //! The clock costs a system call, so it is read only at a gap in CLOCK_MONOTONIC (vDSO) and at the edges. A
 //! gap that CPU time fills too (interrupts, another vCPU's turn under icount) is not a switch.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::asm;
+
 use crate::stats::Hist;
 use crate::sys::{self, monotonic_ns, thread_cpu_ns};
 
@@ -16,6 +19,8 @@ pub struct Plan {
     pub gap_ns: u64,
     /// (run, sleep) in ns.
     pub burst_ns: Option<(u64, u64)>,
+    /// sched_yield after every look at the clock.
+    pub yields: bool,
 }
 
 pub struct Account {
@@ -24,10 +29,34 @@ pub struct Account {
     pub windows_ns: Vec<u64>,
     /// CPU time between one switch-out and the next.
     pub runs: Hist,
+    /// Time off the CPU between two runs, sleeps not counted.
+    pub waits: Hist,
     /// Lateness of wakeups after a sleep.
     pub wakes: Hist,
     pub voluntary: u64,
     pub involuntary: u64,
+}
+
+/// Some 2000 instructions between two looks at the clock, less than a microsecond on hardware and 2 us of virtual time
+/// under icount. No-ops, since an emulator translates them to nothing: a second of them costs it a tenth.
+#[cfg(target_arch = "x86_64")]
+fn work() {
+    // SAFETY: no-ops touch neither memory nor registers.
+    unsafe {
+        asm!(
+            ".rept 2000",
+            "nop",
+            ".endr",
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn work() {
+    for i in 0..500 {
+        std::hint::black_box(i);
+    }
 }
 
 struct Watch {
@@ -50,13 +79,14 @@ impl Watch {
         }
     }
 
-    fn read(&mut self, runs: &mut Hist) -> u64 {
+    fn read(&mut self, runs: &mut Hist, waits: &mut Hist) -> u64 {
         let now = monotonic_ns();
         if now - self.last_ns > self.gap_ns {
             let cpu = thread_cpu_ns();
             let off_ns = (now - self.mark_ns).saturating_sub(cpu - self.mark_cpu_ns);
             if off_ns > self.gap_ns {
                 self.end_run(cpu, runs);
+                waits.record(off_ns);
             }
             (self.mark_ns, self.mark_cpu_ns) = (now, cpu);
         }
@@ -119,7 +149,7 @@ impl Edges {
 /// Runs the plan from its start (which is now) to its end.
 pub fn run(plan: &Plan) -> Account {
     let (voluntary, involuntary) = sys::switches();
-    let (mut runs, mut wakes) = (Hist::new(), Hist::new());
+    let (mut runs, mut waits, mut wakes) = (Hist::new(), Hist::new(), Hist::new());
     let mut watch = Watch::new(plan.gap_ns);
     let first_cpu_ns = watch.mark_cpu_ns;
     let mut edges = Edges::new(plan, first_cpu_ns);
@@ -127,7 +157,12 @@ pub fn run(plan: &Plan) -> Account {
         .burst_ns
         .map_or(u64::MAX, |(run, _)| first_cpu_ns + run);
     loop {
-        let now = watch.read(&mut runs);
+        if plan.yields {
+            sys::yield_cpu();
+        } else {
+            work();
+        }
+        let now = watch.read(&mut runs, &mut waits);
         edges.pass(now);
         if now >= plan.end_ns {
             break;
@@ -158,9 +193,34 @@ pub fn run(plan: &Plan) -> Account {
         cpu_ns: cpu_ns - first_cpu_ns,
         windows_ns: edges.windows_ns,
         runs,
+        waits,
         wakes,
         voluntary: voluntary_end - voluntary,
         involuntary: involuntary_end - involuntary,
+    }
+}
+
+/// CPU time of a process that was just forked until it is switched out for the first time, or until it has had
+/// `most_ns`.
+pub fn first_run_ns(gap_ns: u64, most_ns: u64) -> u64 {
+    let (mut runs, mut waits) = (Hist::new(), Hist::new());
+    let mut watch = Watch::new(gap_ns);
+    watch.run_start_cpu_ns = 0;
+    while runs.total() == 0 && watch.cpu_bound_ns() < most_ns {
+        work();
+        watch.read(&mut runs, &mut waits);
+    }
+    if runs.total() == 0 {
+        most_ns
+    } else {
+        runs.max()
+    }
+}
+
+/// Spins until somebody ends the process.
+pub fn forever() -> ! {
+    loop {
+        work();
     }
 }
 
@@ -178,6 +238,7 @@ mod tests {
             window_ns: 10 * NS_PER_MS,
             gap_ns: 150_000,
             burst_ns: Some((NS_PER_MS, 4 * NS_PER_MS)),
+            yields: false,
         });
         assert_eq!(account.windows_ns.len(), 10);
         assert!(account.cpu_ns < 60 * NS_PER_MS, "{}", account.cpu_ns);
