@@ -47,7 +47,7 @@ pub fn machine(minor: &str) -> Machine {
         .program(format!("{release}/examples/lab"))
         .program("/usr/bin/hackbench")
         .program("/usr/bin/stress-ng")
-        .timeout(Duration::from_secs(300))
+        .timeout(Duration::from_secs(900))
         .dmesg(true)
 }
 
