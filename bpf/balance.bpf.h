@@ -42,7 +42,8 @@ static __always_inline bool steal_in(s32 cpu, u32 first, u32 end, u32 skip_first
 	return false;
 }
 
-static __noinline bool steal(s32 cpu)
+/* Global for the verifier's sake, see pick.bpf.h. */
+__noinline bool steal(s32 cpu)
 {
 	const volatile struct cpu_topo *t = &cpu_topo[cpu & (EEVDFX_MAX_CPUS - 1)];
 

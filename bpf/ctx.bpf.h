@@ -6,7 +6,7 @@
  * Locking. A runq belongs to its CPU: runnable, enqueue, running, stopping, quiescent, yield and
  * dispatch all hold that CPU's rq lock. The exception is a task that moves: the first callback that
  * tells of it holds only the destination's rq lock, and must take the task out of the source's sums.
- * So everything that other CPUs change (eq, nr, idle_gen) is under runq->lock as well, one runq lock at
+ * So everything that other CPUs change (eq, slices, nr, idle_gen) is under runq->lock as well, one runq lock at
  * a time, no kfunc inside. What only the owner changes (curr_*) needs the rq lock alone.
  * A task_ctx is under the rq lock of the CPU that its task is on.
  */
@@ -20,11 +20,10 @@
 struct verdict {
 	u64 task; /* address of its task_struct, 0: none */
 	u64 nr_migrations;
-	u64 window_ns;
 	u64 vruntime;
 	u64 deadline;
+	enum eevdf_wakeup wakeup; /* against the running task */
 	bool eligible;
-	bool preempts; /* this wakeup wins against the running task */
 	bool searched; /* select_cpu looked for an idle CPU on this wakeup */
 };
 
@@ -32,6 +31,7 @@ struct runq {
 	struct bpf_spin_lock lock;
 	u32 nr; /* runnable tasks accounted here, the running one included */
 	struct eevdf_rq eq;
+	struct eevdf_slices slices;
 	u64 avg_vruntime; /* V when it was last computed, for dumps */
 	u32 idle_gen; /* how often nr fell to 0: debts to a CPU that had nobody left are void */
 
@@ -42,8 +42,9 @@ struct runq {
 	u64 curr_since; /* when it was last charged; 0: none of our tasks runs */
 	u64 curr_vruntime; /* as last charged */
 	u64 curr_deadline;
-	u64 curr_vprot;
-	u64 curr_end; /* when its window ends, on the clock of curr_since */
+	u64 curr_slice_ns;
+	u64 curr_vprot; /* protected from others while its vruntime is before this */
+	u64 curr_end; /* when its request ends, on the clock of curr_since */
 
 	u64 hrtick_at; /* when the CPU's timer fires, 0: not armed. Also written by its callback. */
 
@@ -53,6 +54,16 @@ struct runq {
 
 	struct verdict verdict; /* Owner only. */
 
+	/* Addresses of task_structs, 0: none. Owner only. */
+	u64 next; /* fair.c cfs_rq->next: picked before earlier deadlines, once eligible */
+	u64 next_deadline;
+	u64 requeued; /* ran when its attributes changed: goes on with its protection */
+	u64 direct; /* waits on the local DSQ, see preempt.bpf.h */
+	u64 direct_vruntime;
+	u64 direct_deadline;
+	u32 direct_ticks; /* how long */
+
+	u32 scanned; /* by the loop that runs, see pick.bpf.h. Owner only. */
 	u64 rescue_at; /* jiffies of the next look for a task that waits too long. Owner only. */
 } __attribute__((aligned(128)));
 
@@ -78,6 +89,7 @@ struct task_ctx {
 	struct eevdf_se se;
 	u64 sum_exec_ns; /* p->se.sum_exec_runtime when last charged */
 	s32 cpu; /* whose runq holds or last held it */
+	u32 slice_entry; /* 1 + its entry in runq.slices, 0: none */
 	u32 idle_gen; /* of that runq when the task went to sleep owing */
 	bool on_rq; /* accounted in runqs[cpu] */
 	bool running;
@@ -85,7 +97,7 @@ struct task_ctx {
 	bool rel_deadline; /* se.deadline is relative to se.vruntime: it did not sleep */
 	bool forked; /* never been runnable */
 	bool searched; /* select_cpu looked for an idle CPU on this wakeup */
-	bool sync; /* the waker said that it is about to sleep */
+	bool sync; /* WF_SYNC: the waker said that it is about to sleep */
 	bool eligible; /* at its last join or charge: which queue to try first */
 };
 

@@ -58,6 +58,20 @@ struct eevdf_se {
 };
 
 /*
+ * The slices in use on one CPU that are not the base slice, for their minimum and maximum: fair.c keeps
+ * them in its tree (min_slice, max_slice). Exact for up to EEVDF_NR_SLICES different values at a time;
+ * one more widens the entry nearest to it, which then stands for a range.
+ */
+#define EEVDF_NR_SLICES 8 /* a power of two: indexes are masked */
+
+struct eevdf_slices {
+	u32 nr_tasks; /* in all entries */
+	u32 nr[EEVDF_NR_SLICES]; /* 0: a free entry */
+	u64 min_ns[EEVDF_NR_SLICES];
+	u64 max_ns[EEVDF_NR_SLICES];
+};
+
+/*
  * sched_prio_to_weight[]: every nice level is 1.25 times the next. The kernel's rounded values, since
  * shares are promised by them.
  */
@@ -215,17 +229,25 @@ static inline s64 eevdf_lag(u64 avg_vruntime, u64 vruntime, s64 limit)
 }
 
 /*
- * The lag of a task that slept while it owed, with delay_dequeue: it kept its place, so the others'
- * progress pays (V - v rises), but the debt never turns into credit (fair.c, DELAY_ZERO) and is never
- * more than it was (V of the others may have moved back).
+ * The lag of @se, which slept while it owed, with delay_dequeue. In fair.c it stays queued, so the others'
+ * progress pays. Here it has left, and @avg_vruntime = V and @sum_weight = W are those of the others; with
+ * it, the mean would be V' = V - (V - v) * w / (W + w), and
+ *
+ *	V' - v = (V - v) * W / (W + w)
+ *
+ * The debt is never more than it was (V of the others may have moved back), and turns into at most @credit:
+ * 0 with DELAY_ZERO, else what it could have gained before a pick would have taken it out, one request
+ * (fair.c update_entity_lag()). V - v is cut at 2^44 to keep the product below 2^61.
  */
-static inline s64 eevdf_delayed_lag(s64 vlag, u64 avg_vruntime, u64 vruntime)
+static inline s64 eevdf_delayed_lag(const struct eevdf_se *se, u64 avg_vruntime, u64 sum_weight,
+				    s64 credit)
 {
-	s64 lag = (s64)(avg_vruntime - vruntime);
+	s64 lag = eevdf_clamp((s64)(avg_vruntime - se->vruntime), 1LL << 44);
 
-	if (lag < vlag)
-		lag = vlag;
-	return lag < 0 ? lag : 0;
+	lag -= eevdf_div_trunc(lag * (s64)se->weight, sum_weight + se->weight);
+	if (lag < se->vlag)
+		lag = se->vlag;
+	return lag < credit ? lag : credit;
 }
 
 /*
@@ -272,45 +294,224 @@ static inline void eevdf_forfeit(struct eevdf_rq *rq, struct eevdf_se *se)
 }
 
 /*
- * fair.c set_protect_slice(), basic form: how many ns a task may run once picked. To the end of its
- * request with run_to_parity, else at most one quantum.
+ * fair.c reweight_eevdf(): a competing task gets another weight. Its lag, clamped to @limit, and what is
+ * left of its request keep their worth in service, so V stays where it is but for rounding (below
+ * (W + W') / W') and for what is clamped.
  */
-static inline u64 eevdf_window_ns(const struct eevdf_se *se, bool run_to_parity)
+static inline void eevdf_reweigh(struct eevdf_rq *rq, struct eevdf_se *se, u32 weight,
+				 u64 avg_vruntime, s64 limit)
 {
-	s64 left = (s64)(se->deadline - se->vruntime);
-	u64 ns = left > 0 ? eevdf_wall((u64)left, se->weight) : 1;
+	s64 vlag = eevdf_lag(avg_vruntime, se->vruntime, limit);
+	s64 left = eevdf_clamp((s64)(se->deadline - avg_vruntime), 2 * limit);
 
-	if (!run_to_parity && ns > EEVDF_QUANTUM_NS)
-		ns = EEVDF_QUANTUM_NS;
-	return ns;
+	eevdf_sub(rq, se);
+	se->vruntime = avg_vruntime - (u64)eevdf_rescale(vlag, se->weight, weight);
+	se->deadline = avg_vruntime + (u64)eevdf_rescale(left, se->weight, weight);
+	se->weight = weight;
+	se->rem = 0;
+	eevdf_add(rq, se);
+}
+
+/* Counts a task whose slice is @ns. Returns its entry, for eevdf_slices_del(). */
+static inline u32 eevdf_slices_add(struct eevdf_slices *s, u64 ns)
+{
+	u32 i, best = 0;
+	u64 away, least = ~0ULL;
+
+	for (i = 0; i < EEVDF_NR_SLICES; i++) {
+		if (!s->nr[i])
+			away = 1; /* better than widening, worse than the same value */
+		else if (ns < s->min_ns[i])
+			away = 1 + s->min_ns[i] - ns;
+		else if (ns > s->max_ns[i])
+			away = 1 + ns - s->max_ns[i];
+		else
+			away = 0;
+		if (away < least) {
+			least = away;
+			best = i;
+		}
+	}
+	if (!s->nr[best] || ns < s->min_ns[best])
+		s->min_ns[best] = ns;
+	if (!s->nr[best] || ns > s->max_ns[best])
+		s->max_ns[best] = ns;
+	s->nr[best]++;
+	s->nr_tasks++;
+	return best;
+}
+
+static inline void eevdf_slices_del(struct eevdf_slices *s, u32 entry)
+{
+	s->nr[entry & (EEVDF_NR_SLICES - 1)]--;
+	s->nr_tasks--;
+}
+
+/*
+ * fair.c cfs_rq_min_slice(): the shortest slice of @nr runnable tasks, where those that are not in @s
+ * have @base_ns.
+ */
+static inline u64 eevdf_min_slice(const struct eevdf_slices *s, u32 nr, u64 base_ns)
+{
+	u64 min = nr > s->nr_tasks ? base_ns : ~0ULL;
+	u32 i;
+
+	for (i = 0; i < EEVDF_NR_SLICES; i++)
+		if (s->nr[i] && s->min_ns[i] < min)
+			min = s->min_ns[i];
+	return min;
+}
+
+/* fair.c cfs_rq_max_slice() */
+static inline u64 eevdf_max_slice(const struct eevdf_slices *s, u32 nr, u64 base_ns)
+{
+	u64 max = nr > s->nr_tasks ? base_ns : 0;
+	u32 i;
+
+	for (i = 0; i < EEVDF_NR_SLICES; i++)
+		if (s->nr[i] && s->max_ns[i] > max)
+			max = s->max_ns[i];
+	return max;
+}
+
+/*
+ * Everybody in a crowd of @nr waits for everybody else's request. Requests are cut so that a round of
+ * equals takes EEVDF_ROUND_NS at most: the watchdog of sched_ext ejects after 30 s. Not in fair.c, which
+ * has no watchdog.
+ */
+#define EEVDF_ROUND_NS 8000000000ULL
+
+static inline u64 eevdf_crowd_slice(u64 slice_ns, u32 nr)
+{
+	if (slice_ns * nr <= EEVDF_ROUND_NS)
+		return slice_ns;
+	return EEVDF_ROUND_NS / nr;
+}
+
+/*
+ * fair.c ineligible_vruntime(): where @se, which competes, stops being eligible while it runs: past the
+ * mean of the others. Nobody else: never; its deadline stands for that.
+ */
+static inline u64 eevdf_ineligible_at(const struct eevdf_rq *rq, const struct eevdf_se *se)
+{
+	u64 weight = rq->sum_weight - se->weight;
+	s64 sum = rq->sum_w_vruntime - (s64)(se->weight * (se->vruntime - rq->zero_vruntime));
+
+	if (!weight)
+		return se->deadline;
+	return rq->zero_vruntime + (u64)eevdf_div_floor(sum, weight) + 1;
+}
+
+static inline u64 eevdf_earlier(u64 a, u64 b)
+{
+	return eevdf_before(a, b) ? a : b;
+}
+
+/*
+ * fair.c set_protect_slice(): the vruntime up to which a task that was just picked is protected from
+ * others. To the end of its request, unless a shorter one waits (run_to_parity), or its own is longer
+ * than the quantum (without run_to_parity). Then: to where it becomes ineligible (preempt_short), or for
+ * the length of the shortest request, or of the quantum.
+ */
+static inline u64 eevdf_protect(const struct eevdf_se *se, u64 min_slice_ns, u64 ineligible_at,
+				bool run_to_parity, bool preempt_short)
+{
+	u64 slice_ns = run_to_parity ? min_slice_ns : EEVDF_QUANTUM_NS;
+
+	if (slice_ns >= se->slice_ns)
+		return se->deadline;
+	if (preempt_short)
+		return eevdf_earlier(se->deadline, ineligible_at);
+	return eevdf_earlier(se->deadline, se->vruntime + eevdf_vtime(slice_ns, se->weight));
+}
+
+/* fair.c update_protect_slice(): a wakeup that did not preempt leaves the running task less. */
+static inline u64 eevdf_shrink(u64 vprot, u64 vruntime, u32 weight, u64 avg_vruntime,
+			       u64 min_slice_ns)
+{
+	return eevdf_earlier(vprot, eevdf_earlier(vruntime, avg_vruntime) +
+					    eevdf_vtime(min_slice_ns, weight));
+}
+
+/*
+ * fair.c hrtick_start_fair(): how many ns a task may run until its request ends. (The end of its
+ * protection is seen at ticks and wakeups.)
+ */
+static inline u64 eevdf_window_ns(u64 vruntime, u64 deadline, u32 weight)
+{
+	s64 left = (s64)(deadline - vruntime);
+
+	return left > 0 ? eevdf_wall((u64)left, weight) : 1;
 }
 
 /* Of the running task, at the moment of a wakeup; its vruntime holds the service up to now. */
 struct eevdf_curr {
 	u64 vruntime;
 	u64 deadline;
-	u64 vprot; /* vruntime up to which run_to_parity or the quantum protects it */
+	u64 vprot; /* protected while vruntime is before it */
+	u64 slice_ns;
 	bool idle; /* SCHED_IDLE */
 };
 
-/*
- * fair.c wakeup_preempt_fair() and pick_eevdf(), basic form: may the waking @se take the CPU?
- * @avg_vruntime holds both. @normal: the waking task is neither SCHED_BATCH nor SCHED_IDLE.
- */
-static inline bool eevdf_wakeup_preempts(const struct eevdf_se *se, bool idle, bool normal,
-					 const struct eevdf_curr *curr, u64 avg_vruntime)
+/* fair.c pick_eevdf() between the running task and one that waits, which wins a tie. */
+static inline bool eevdf_beats(u64 vruntime, u64 deadline, const struct eevdf_curr *curr,
+			       u64 avg_vruntime)
 {
-	if (curr->idle && !idle)
-		return true;
-	if (!normal || curr->idle != idle)
-		return false;
-	if (!eevdf_eligible(se->vruntime, avg_vruntime))
+	if (!eevdf_eligible(vruntime, avg_vruntime))
 		return false;
 	if (!eevdf_eligible(curr->vruntime, avg_vruntime))
 		return true;
-	if (eevdf_before(curr->vruntime, curr->vprot))
-		return false;
-	return eevdf_before(se->deadline, curr->deadline);
+	return !eevdf_before(curr->vruntime, curr->vprot) &&
+	       !eevdf_before(curr->deadline, deadline);
+}
+
+/* What is to be known of the waking task besides its eevdf_se. */
+struct eevdf_wakee {
+	bool idle; /* SCHED_IDLE */
+	bool normal; /* neither SCHED_IDLE nor SCHED_BATCH */
+	bool forked; /* its first wakeup */
+	bool buddy; /* NEXT_BUDDY made it the one to be picked next */
+};
+
+/* The switches that eevdf_wakeup() depends on. */
+struct eevdf_rules {
+	bool preempt_short;
+	bool pick_buddy;
+};
+
+enum eevdf_wakeup {
+	EEVDF_WAKEUP_WAITS, /* the running task goes on, its protection shrinks */
+	EEVDF_WAKEUP_BEST, /* runs now unless an eligible task has an earlier deadline */
+	EEVDF_WAKEUP_RUNS, /* runs now */
+	EEVDF_WAKEUP_PICK, /* the running task's protection is void: pick anew */
+};
+
+/*
+ * fair.c wakeup_preempt_fair() with pick_eevdf(): what a wakeup does to the running task.
+ * @avg_vruntime holds both.
+ */
+static inline enum eevdf_wakeup eevdf_wakeup(const struct eevdf_se *se,
+					     const struct eevdf_wakee *wakee,
+					     const struct eevdf_curr *curr, u64 avg_vruntime,
+					     const struct eevdf_rules *rules)
+{
+	bool eligible = eevdf_eligible(se->vruntime, avg_vruntime);
+
+	if (curr->idle && !wakee->idle)
+		return EEVDF_WAKEUP_PICK;
+	if (!wakee->normal || curr->idle != wakee->idle)
+		return EEVDF_WAKEUP_WAITS;
+	if (rules->preempt_short && se->slice_ns < curr->slice_ns) {
+		if (!eligible)
+			return EEVDF_WAKEUP_WAITS;
+		return rules->pick_buddy ? EEVDF_WAKEUP_RUNS : EEVDF_WAKEUP_PICK;
+	}
+	if (wakee->forked)
+		return EEVDF_WAKEUP_WAITS;
+	if (eligible && wakee->buddy && rules->pick_buddy)
+		return EEVDF_WAKEUP_RUNS;
+	return eevdf_beats(se->vruntime, se->deadline, curr, avg_vruntime) ? EEVDF_WAKEUP_BEST
+									   : EEVDF_WAKEUP_WAITS;
 }
 
 #endif /* __EEVDFX_EEVDF_H */

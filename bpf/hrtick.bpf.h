@@ -12,9 +12,12 @@
  * waker's; the kick crosses over. A kick may hit a task that was just switched in: the pick then keeps
  * it, since nothing but the pick decides.
  *
- * A task that runs alone is not stopped at the end of each request, as in fair.c: it has a slice of
- * HRTICK_ALONE_NS. When it gets company after its first request is over it is no longer protected, and
- * has one quantum left. (fair.c leaves it until the next tick.)
+ * A task that runs alone is not stopped at the end of each request, as in fair.c. When it gets company
+ * after its first request is over it is no longer protected, and has one quantum left. (fair.c leaves it
+ * until the next tick.)
+ *
+ * The core's own slice says nothing of requests: it is CORE_SLICE_NS for everybody, and ops.tick ends a
+ * request, or a protection that is used up, where there is no timer.
  *
  * Limits. The callback is a softirq and can be delayed by others; the tick remains as the backstop.
  */
@@ -24,8 +27,11 @@
 /* A timer that should have fired this long before the current window began was never started. */
 #define HRTICK_LOST_NS 2000000ULL
 
-/* Bounds the wait behind a task that ran alone if a timer is lost. */
-#define HRTICK_ALONE_NS 20000000ULL
+/* A timer costs more than what is left of such a request. fair.c's hrtick_start() has the same bound. */
+#define HRTICK_MIN_NS 10000ULL
+
+/* How long the core keeps a task without asking us; each time it does costs a pick that changes nothing. */
+#define CORE_SLICE_NS 20000000ULL
 
 /*
  * Owner's rq lock held, or from the callback; the two may race for one timer: both arm it for the end
@@ -47,8 +53,33 @@ static __always_inline void hrtick_arm(struct runq *rq, s32 cpu)
 	now = scx_bpf_now();
 	if (!eevdf_before(now, end))
 		rq->curr_end = end = now + EEVDF_QUANTUM_NS;
+	if (end - now < HRTICK_MIN_NS)
+		end = now + HRTICK_MIN_NS;
 	rq->hrtick_at = bpf_timer_start(&t->timer, end - now, 0) ? 0 : end;
 	stat_inc(STAT_HRTICK_ARM);
+}
+
+/*
+ * Would the pick take the task that waits on the local DSQ, which the core runs without asking? From the
+ * owner, or without its rq lock from the timer: a turn may then end early or at the next tick.
+ */
+static __always_inline bool direct_wins(struct runq *rq)
+{
+	u64 ran_ns = runq_uncharged_ns(rq, scx_bpf_now()), avg;
+	struct eevdf_curr curr = {
+		.vruntime = rq->curr_vruntime + eevdf_vtime(ran_ns, rq->curr_weight),
+		.deadline = rq->curr_deadline,
+		.vprot = rq->curr_vprot,
+	};
+
+	if (rq->nr != 2)
+		return true;
+	bpf_spin_lock(&rq->lock);
+	avg = eevdf_avg_vruntime(&rq->eq, ran_ns);
+	bpf_spin_unlock(&rq->lock);
+	if (!eevdf_before(curr.vruntime, curr.deadline))
+		curr.deadline = curr.vruntime + eevdf_vtime(rq->curr_slice_ns, rq->curr_weight);
+	return eevdf_beats(rq->direct_vruntime, rq->direct_deadline, &curr, avg);
 }
 
 static int hrtick_fire(void *map, u32 *cpu, struct hrtick *t)
@@ -64,9 +95,29 @@ static int hrtick_fire(void *map, u32 *cpu, struct hrtick *t)
 		hrtick_arm(rq, *cpu);
 		return 0;
 	}
+	if (rq->direct && !direct_wins(rq))
+		return 0;
 	stat_inc(STAT_HRTICK_KICK);
 	scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
 	return 0;
+}
+
+/*
+ * ops.tick: is it time to pick anew? At the end of the request, and at every tick of a task that is not
+ * protected (fair.c update_curr()).
+ */
+static __always_inline bool tick_ends(const struct runq *rq)
+{
+	u64 now, vruntime;
+
+	if (rq->nr < 2 || !rq->curr_since)
+		return false;
+	now = scx_bpf_now();
+	if (!eevdf_before(now, rq->curr_end))
+		return true;
+	vruntime =
+		rq->curr_vruntime + eevdf_vtime(time_delta(now, rq->curr_since), rq->curr_weight);
+	return !eevdf_before(vruntime, rq->curr_vprot);
 }
 
 /* From ops.init only: a callback may use what the program that set it may use. */

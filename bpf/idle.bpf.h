@@ -52,7 +52,7 @@ static __always_inline s32 select_idle(struct task_struct *p, s32 prev_cpu, u64 
 		cpu = select_busy(p, cpu, this_cpu);
 	if (tctx) {
 		tctx->searched = true;
-		tctx->sync = (wake_flags & SCX_WAKE_SYNC) && cpu == this_cpu;
+		tctx->sync = wake_flags & SCX_WAKE_SYNC;
 	}
 	return cpu;
 }

@@ -22,8 +22,14 @@ struct knobs {
 	bool run_to_parity; /* a picked task keeps the CPU to the end of its request */
 	bool wakeup_preemption; /* off: a wakeup never interrupts the running task */
 	bool delay_dequeue; /* a sleeper's debt is paid by the others' progress; off: kept as it was */
+	bool preempt_short; /* a waking task with a shorter slice takes over once eligible */
+	bool place_rel_deadline; /* a moved or changed task keeps the rest of its request; off: a new one */
+	bool place_deadline_initial; /* a forked task's first request is half a slice; off: a whole one */
+	bool delay_zero; /* delay_dequeue pays debts down to 0; off: beyond it, up to one request */
+	bool next_buddy; /* the task that was woken last, if eligible, is picked next */
+	bool pick_buddy; /* off: the pick ignores next_buddy, yield_to and preempt_short's hand-over */
 	bool hrtick; /* a request ends on time; off: at the next tick */
-	u8 pad[51];
+	u8 pad[45];
 };
 
 _Static_assert(sizeof(struct knobs) == 64, "one cache line");

@@ -13,6 +13,12 @@ volatile struct knobs knobs = {
 	.run_to_parity = true,
 	.wakeup_preemption = true,
 	.delay_dequeue = true,
+	.preempt_short = true,
+	.place_rel_deadline = true,
+	.place_deadline_initial = true,
+	.delay_zero = true,
+	.next_buddy = false,
+	.pick_buddy = true,
 	.hrtick = true,
 };
 

@@ -14,6 +14,7 @@
 #include "eevdf.h"
 #include "knobs.bpf.h"
 #include "ctx.bpf.h"
+#include "task.bpf.h"
 #include "runq.bpf.h"
 #include "hrtick.bpf.h"
 #include "pick.bpf.h"
@@ -49,7 +50,6 @@ void BPF_STRUCT_OPS(eevdfx_enable, struct task_struct *p)
 	if (!tctx)
 		return;
 	tctx->se.weight = task_weight(p);
-	tctx->se.slice_ns = task_slice_ns(p);
 	tctx->se.vlag = 0;
 	tctx->se.rem = 0;
 	tctx->owes = false;
@@ -66,13 +66,13 @@ void BPF_STRUCT_OPS(eevdfx_runnable, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *tctx = task_ctx_of(p);
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct runq *rq = runq_of(cpu);
-
-	bool preempts;
+	enum eevdf_wakeup wakeup;
 
 	if (!tctx || !rq || tctx->on_rq)
 		return;
-	preempts = runq_join(rq, p, tctx, cpu, may_preempt(tctx, enq_flags));
-	runq_set_verdict(rq, p, tctx, preempts, tctx->searched);
+	wakeup = runq_join(rq, p, tctx, cpu, (enq_flags & SCX_ENQ_WAKEUP) || tctx->forked,
+			   scx_bpf_now());
+	runq_set_verdict(rq, p, tctx, wakeup, tctx->searched);
 	tctx->searched = false;
 	tctx->sync = false;
 }
@@ -84,6 +84,8 @@ void BPF_STRUCT_OPS(eevdfx_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *tctx;
 
 	if (!rq || rq->verdict.task != (u64)p || rq->verdict.nr_migrations != p->se.nr_migrations) {
+		enum eevdf_wakeup wakeup = EEVDF_WAKEUP_WAITS;
+
 		tctx = task_ctx_of(p);
 		if (!tctx || !rq) {
 			stat_inc(STAT_ENQ_NOCTX);
@@ -91,8 +93,8 @@ void BPF_STRUCT_OPS(eevdfx_enqueue, struct task_struct *p, u64 enq_flags)
 			return;
 		}
 		if (tctx->cpu != cpu || !tctx->on_rq)
-			runq_migrate(rq, p, tctx, cpu);
-		runq_set_verdict(rq, p, tctx, false, false);
+			wakeup = runq_migrate(rq, p, tctx, cpu);
+		runq_set_verdict(rq, p, tctx, wakeup, false);
 	}
 	rq->verdict.task = 0;
 	queue_task(rq, p, cpu, enq_flags);
@@ -128,7 +130,18 @@ void BPF_STRUCT_OPS(eevdfx_running, struct task_struct *p)
 		runq_migrate(rq, p, tctx, cpu);
 	tctx->running = true;
 	tctx->sum_exec_ns = p->se.sum_exec_runtime;
-	start_window(rq, p, tctx, cpu, eevdf_window_ns(&tctx->se, knobs.run_to_parity));
+	if (rq->next == (u64)p)
+		rq->next = 0;
+	start_window(rq, p, tctx, cpu, runq_protect(rq, p, tctx));
+	check_direct(rq, p, tctx, cpu);
+}
+
+void BPF_STRUCT_OPS(eevdfx_tick, struct task_struct *p)
+{
+	struct runq *rq = runq_of(scx_bpf_task_cpu(p));
+
+	if (rq)
+		tick(rq, p);
 }
 
 /* A task that goes to sleep is charged in quiescent, which follows in the same call. */
@@ -146,7 +159,8 @@ void BPF_STRUCT_OPS(eevdfx_stopping, struct task_struct *p, bool runnable)
 	if (!rq)
 		return;
 	runq_charge(rq, p, tctx);
-	runq_set_verdict(rq, p, tctx, false, false);
+	runq_set_verdict(rq, p, tctx, EEVDF_WAKEUP_WAITS, false);
+	rescue_note(rq, p);
 	tctx->running = false;
 	rq->curr_since = 0;
 }
@@ -163,13 +177,26 @@ void BPF_STRUCT_OPS(eevdfx_quiescent, struct task_struct *p, u64 deq_flags)
 		runq_leave(rq, p, tctx, deq_flags & SCX_DEQ_SLEEP);
 }
 
+/*
+ * yield_to (KVM's directed yield) makes @to the next to be picked on its CPU, as fair.c does; the core
+ * holds both rq locks.
+ */
 bool BPF_STRUCT_OPS(eevdfx_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct task_ctx *tctx = task_ctx_of(from);
 	struct runq *rq;
 
-	if (to)
-		return false;
+	if (to) {
+		struct task_ctx *to_ctx = task_ctx_of(to);
+
+		rq = to_ctx && to_ctx->on_rq ? runq_of(to_ctx->cpu) : NULL;
+		if (!rq)
+			return false;
+		if (to->policy != SCHED_IDLE) {
+			rq->next = (u64)to;
+			rq->next_deadline = to_ctx->se.deadline;
+		}
+	}
 	if (tctx && tctx->running) {
 		rq = runq_of(tctx->cpu);
 		if (rq)
@@ -225,6 +252,7 @@ SCX_OPS_DEFINE(eevdfx_ops,
 	       .enqueue = (void *)eevdfx_enqueue,
 	       .dispatch = (void *)eevdfx_dispatch,
 	       .running = (void *)eevdfx_running,
+	       .tick = (void *)eevdfx_tick,
 	       .stopping = (void *)eevdfx_stopping,
 	       .quiescent = (void *)eevdfx_quiescent,
 	       .yield = (void *)eevdfx_yield,

@@ -14,41 +14,27 @@
 #ifndef __EEVDFX_RUNQ_BPF_H
 #define __EEVDFX_RUNQ_BPF_H
 
-#define SCHED_BATCH 3
-#define SCHED_IDLE 5
-#define DEFAULT_NICE_PRIO 120
-
-/* p->scx.weight is rounded to 1 .. 10000 and p->se.load goes stale under sched_ext: ask the priority. */
-static __always_inline u32 task_weight(const struct task_struct *p)
-{
-	if (p->policy == SCHED_IDLE)
-		return EEVDF_IDLE_WEIGHT;
-	return eevdf_weight_of_nice(p->static_prio - DEFAULT_NICE_PRIO);
-}
-
-/* A task's own request length (sched_attr.sched_runtime), else the base slice. */
-static __always_inline u64 task_slice_ns(const struct task_struct *p)
-{
-	if (p->se.custom_slice)
-		return p->se.slice;
-	return knobs.slice_ns;
-}
-
-static __always_inline s64 task_lag_limit(const struct task_ctx *tctx)
-{
-	u64 slice_ns = knobs.slice_ns;
-
-	if (slice_ns < tctx->se.slice_ns)
-		slice_ns = tctx->se.slice_ns;
-	return eevdf_lag_limit(slice_ns, tick_ns, tctx->se.weight);
-}
-
 /* Service the running task has had since its last charge. */
 static __always_inline u64 runq_uncharged_ns(const struct runq *rq, u64 now)
 {
 	u64 since = rq->curr_since;
 
 	return since ? time_delta(now, since) : 0;
+}
+
+/* The shortest and the longest slice among the tasks that compete here. */
+static __always_inline u64 runq_min_slice(const struct runq *rq)
+{
+	if (!rq->slices.nr_tasks)
+		return knobs.slice_ns;
+	return eevdf_min_slice(&rq->slices, rq->nr, knobs.slice_ns);
+}
+
+static __always_inline u64 runq_max_slice(const struct runq *rq)
+{
+	if (!rq->slices.nr_tasks)
+		return knobs.slice_ns;
+	return eevdf_max_slice(&rq->slices, rq->nr, knobs.slice_ns);
 }
 
 /* Take this moment's V as the new v0. Call with the lock held. */
@@ -62,7 +48,8 @@ static __always_inline u64 runq_update_avg(struct runq *rq, u64 ran_ns)
 }
 
 /* With the lock held. @avg: V without @tctx. */
-static __always_inline void __runq_join(struct runq *rq, struct task_ctx *tctx, u64 avg, s64 vlag)
+static __always_inline void __runq_join(struct runq *rq, struct task_ctx *tctx, u64 avg, s64 vlag,
+					bool custom)
 {
 	struct eevdf_se *se = &tctx->se;
 
@@ -73,42 +60,50 @@ static __always_inline void __runq_join(struct runq *rq, struct task_ctx *tctx, 
 	} else {
 		u64 vslice = eevdf_vtime(se->slice_ns, se->weight);
 
-		se->deadline = se->vruntime + (tctx->forked ? vslice / 2 : vslice);
+		if (tctx->forked && knobs.place_deadline_initial)
+			vslice /= 2;
+		se->deadline = se->vruntime + vslice;
 	}
 	eevdf_add(&rq->eq, se);
 	rq->nr++;
+	if (custom)
+		tctx->slice_entry = 1 + eevdf_slices_add(&rq->slices, se->slice_ns);
 }
 
 /* With the lock held. Leaves the lag in vlag; the deadline stays absolute. @avg: V with @tctx. */
-static __always_inline void __runq_leave(struct runq *rq, struct task_ctx *tctx, u64 avg, s64 limit)
+static __always_inline void __runq_leave(struct runq *rq, struct task_ctx *tctx, u64 avg)
 {
 	struct eevdf_se *se = &tctx->se;
 
-	se->vlag = eevdf_lag(avg, se->vruntime, limit);
+	se->vlag = eevdf_lag(avg, se->vruntime,
+			     eevdf_lag_limit(runq_max_slice(rq), tick_ns, se->weight));
 	eevdf_sub(&rq->eq, se);
+	if (tctx->slice_entry)
+		eevdf_slices_del(&rq->slices, tctx->slice_entry - 1);
+	tctx->slice_entry = 0;
 	if (!--rq->nr)
 		rq->idle_gen++;
 }
 
-/*
- * Charge what the task clock says: no interrupts, no steal. Owner's rq lock held, p running there;
- * update_curr_scx() has brought sum_exec_runtime up to date in all callers.
- */
-static __always_inline u64 task_take_exec_ns(const struct task_struct *p, struct task_ctx *tctx)
+/* Only cpu.idle changes a weight without ops.quiescent and ops.runnable around it. */
+static __noinline void runq_reweigh(struct runq *rq, struct task_ctx *tctx, u32 weight)
 {
-	u64 sum = p->se.sum_exec_runtime;
-	u64 ns = time_delta(sum, tctx->sum_exec_ns);
+	s64 limit;
 
-	tctx->sum_exec_ns = sum;
-	return ns;
+	if (!rq || !tctx)
+		return;
+	bpf_spin_lock(&rq->lock);
+	limit = eevdf_lag_limit(runq_max_slice(rq), tick_ns, tctx->se.weight);
+	eevdf_reweigh(&rq->eq, &tctx->se, weight, rq->avg_vruntime, limit);
+	bpf_spin_unlock(&rq->lock);
 }
 
 /* Charge the running task, start its next request if this one is used up. Returns V. */
 static __always_inline u64 runq_charge(struct runq *rq, struct task_struct *p,
 				       struct task_ctx *tctx)
 {
-	u64 slice_ns = task_slice_ns(p);
 	u64 ns = task_take_exec_ns(p, tctx);
+	u32 weight;
 	u64 avg;
 
 	bpf_spin_lock(&rq->lock);
@@ -116,7 +111,11 @@ static __always_inline u64 runq_charge(struct runq *rq, struct task_struct *p,
 	avg = runq_update_avg(rq, 0);
 	bpf_spin_unlock(&rq->lock);
 
-	eevdf_renew(&tctx->se, slice_ns);
+	if (eevdf_renew(&tctx->se, task_slice_ns(p, rq))) {
+		weight = task_weight(p);
+		if (weight != tctx->se.weight)
+			runq_reweigh(rq, tctx, weight);
+	}
 	tctx->eligible = eevdf_eligible(tctx->se.vruntime, avg);
 	return avg;
 }
@@ -134,97 +133,159 @@ static __always_inline u64 runq_refresh(struct runq *rq)
 
 /* For the enqueue that follows. Owner only. */
 static __always_inline void runq_set_verdict(struct runq *rq, const struct task_struct *p,
-					     const struct task_ctx *tctx, bool preempts,
+					     const struct task_ctx *tctx, enum eevdf_wakeup wakeup,
 					     bool searched)
 {
 	struct verdict *v = &rq->verdict;
 
 	v->task = (u64)p;
 	v->nr_migrations = p->se.nr_migrations;
-	v->window_ns = eevdf_window_ns(&tctx->se, knobs.run_to_parity);
 	v->vruntime = tctx->se.vruntime;
 	v->deadline = tctx->se.deadline;
 	v->eligible = tctx->eligible;
-	v->preempts = preempts;
+	v->wakeup = wakeup;
 	v->searched = searched;
 }
 
 /* What wakeups on this CPU need to know of the task that runs from now on. Owner only. */
 static __always_inline void runq_set_curr(struct runq *rq, const struct task_struct *p,
-					  const struct task_ctx *tctx, u64 window_ns, u64 now)
+					  const struct task_ctx *tctx, u64 vprot, u64 now)
 {
 	const struct eevdf_se *se = &tctx->se;
 
 	rq->curr_vruntime = se->vruntime;
 	rq->curr_deadline = se->deadline;
-	rq->curr_vprot = se->vruntime + eevdf_vtime(window_ns, se->weight);
+	rq->curr_slice_ns = se->slice_ns;
+	rq->curr_vprot = vprot;
 	rq->curr_weight = se->weight;
 	rq->curr_idle = p->policy == SCHED_IDLE;
-	rq->curr_end = now + window_ns;
+	rq->curr_end = now + eevdf_window_ns(se->vruntime, se->deadline, se->weight);
 	rq->curr_since = now;
 	/* Also when the winner vanished before it ran. */
 	rq->preempting = false;
 }
 
-/* Before a join: weight and slice may have changed while the task was away. */
-static __always_inline void task_refresh(const struct task_struct *p, struct task_ctx *tctx)
+/*
+ * The vruntime up to which @p, about to run, is protected. As in fair.c only a pick sets it anew
+ * (set_next_task_fair()); a task that was requeued while it ran keeps what it had.
+ */
+static __always_inline u64 runq_protect(struct runq *rq, const struct task_struct *p,
+					const struct task_ctx *tctx)
 {
-	struct eevdf_se *se = &tctx->se;
-	u32 weight = task_weight(p);
+	u64 min_slice_ns = runq_min_slice(rq), ineligible_at = 0;
+	bool requeued = rq->requeued == (u64)p;
 
-	if (weight != se->weight) {
-		se->vlag = eevdf_rescale(se->vlag, se->weight, weight);
-		if (tctx->rel_deadline)
-			se->deadline = (u64)eevdf_rescale((s64)se->deadline, se->weight, weight);
-		se->weight = weight;
-		se->rem = 0;
-		/* An absolute vruntime means nothing at another weight; vlag holds the debt. */
-		tctx->owes = false;
+	rq->requeued = 0;
+	if (requeued)
+		return rq->curr_vprot;
+
+	if (min_slice_ns >= tctx->se.slice_ns && knobs.run_to_parity)
+		return tctx->se.deadline;
+	if (knobs.preempt_short) {
+		bpf_spin_lock(&rq->lock);
+		ineligible_at = eevdf_ineligible_at(&rq->eq, &tctx->se);
+		bpf_spin_unlock(&rq->lock);
 	}
-	if (!tctx->rel_deadline)
-		se->slice_ns = task_slice_ns(p);
-}
-
-/* What is left of the debt of @tctx, which sleeps with its vruntime kept on the CPU where V is @avg. */
-static __always_inline s64 task_debt(const struct task_ctx *tctx, const struct runq *src, u64 avg)
-{
-	if (src->idle_gen != tctx->idle_gen)
-		return 0;
-	return eevdf_delayed_lag(tctx->se.vlag, avg, tctx->se.vruntime);
+	return eevdf_protect(&tctx->se, min_slice_ns, ineligible_at, knobs.run_to_parity,
+			     knobs.preempt_short);
 }
 
 /* The same on another CPU than the one that @tctx joins: one lock at a time. */
 static __always_inline s64 task_debt_elsewhere(const struct task_ctx *tctx, u64 now)
 {
 	struct runq *src = runq_of(tctx->cpu);
-	u64 avg;
+	u64 ran_ns;
+	s64 debt;
 
 	if (!src)
 		return 0;
+	ran_ns = runq_uncharged_ns(src, now);
 	bpf_spin_lock(&src->lock);
-	avg = eevdf_avg_vruntime(&src->eq, runq_uncharged_ns(src, now));
+	debt = task_debt(tctx, src, eevdf_avg_vruntime(&src->eq, ran_ns));
 	bpf_spin_unlock(&src->lock);
-	return task_debt(tctx, src, avg);
+	return debt;
 }
 
 /*
- * ops.runnable: @p starts to compete on @cpu. Tells whether this wakeup wins against the
- * running task, since everything that takes is at hand here.
+ * fair.c NEXT_BUDDY: @p, just woken, becomes the one to be picked next, unless an older buddy has the
+ * earlier deadline.
  */
-static __always_inline bool runq_join(struct runq *rq, struct task_struct *p, struct task_ctx *tctx,
-				      s32 cpu, bool may_preempt)
+static __always_inline bool runq_set_buddy(struct runq *rq, const struct task_struct *p,
+					   const struct eevdf_se *se,
+					   const struct eevdf_wakee *wakee)
 {
-	u64 now = scx_bpf_now(), ran_ns, avg;
-	bool idle = p->policy == SCHED_IDLE;
-	bool normal = !idle && p->policy != SCHED_BATCH;
-	bool place_lag = knobs.place_lag, owes_here, preempts = false;
-	struct eevdf_curr curr;
+	if (!knobs.next_buddy || !wakee->normal || wakee->forked || rq->curr_idle)
+		return false;
+	if (knobs.preempt_short && se->slice_ns < rq->curr_slice_ns)
+		return false;
+	if (rq->next && eevdf_before(rq->next_deadline, se->deadline))
+		return false;
+	rq->next = (u64)p;
+	rq->next_deadline = se->deadline;
+	return true;
+}
+
+/*
+ * What the arrival of @tctx does to the running task, whose service since its last charge is @ran_ns.
+ * A buddy that the waker made room for (WF_SYNC) does not interrupt it: fair.c would let it only after
+ * 0.5 ms since the last clock update, which it has just made.
+ */
+static __always_inline enum eevdf_wakeup runq_wakeup(struct runq *rq, const struct task_struct *p,
+						     struct task_ctx *tctx, s32 cpu, u64 ran_ns,
+						     u64 avg)
+{
+	struct eevdf_wakee wakee = {
+		.idle = p->policy == SCHED_IDLE,
+		.normal = p->policy != SCHED_IDLE && p->policy != SCHED_BATCH,
+		.forked = tctx->forked,
+	};
+	struct eevdf_curr curr = {
+		.vruntime = rq->curr_vruntime + eevdf_vtime(ran_ns, rq->curr_weight),
+		.deadline = rq->curr_deadline,
+		.vprot = rq->curr_vprot,
+		.slice_ns = rq->curr_slice_ns,
+		.idle = rq->curr_idle,
+	};
+	struct eevdf_rules rules = {
+		.preempt_short = knobs.preempt_short,
+		.pick_buddy = knobs.pick_buddy,
+	};
+	enum eevdf_wakeup wakeup = EEVDF_WAKEUP_WAITS;
+
+	wakee.buddy = runq_set_buddy(rq, p, &tctx->se, &wakee);
+	/*
+	 * A waker that announces its sleep on this very CPU is not interrupted: it would only come back
+	 * to say so. The fair class does interrupt it.
+	 */
+	if (!tctx->sync || (!wakee.buddy && cpu != bpf_get_smp_processor_id()))
+		wakeup = eevdf_wakeup(&tctx->se, &wakee, &curr, avg, &rules);
+	/* EEVDF_WAKEUP_BEST may still lose, to one that waits. */
+	if (wakeup <= EEVDF_WAKEUP_BEST && knobs.run_to_parity)
+		rq->curr_vprot = eevdf_shrink(curr.vprot, curr.vruntime, rq->curr_weight, avg,
+					      runq_min_slice(rq));
+	return wakeup;
+}
+
+/*
+ * @p starts to compete on @cpu: from ops.runnable, or moved here. Tells what that does to the running
+ * task, since everything that takes is at hand here. @arrives: it was not on this CPU before. Else only
+ * its attributes changed, and as in fair.c (prio_changed_fair()) a new nice level alone has an effect.
+ */
+static __always_inline enum eevdf_wakeup runq_join(struct runq *rq, struct task_struct *p,
+						   struct task_ctx *tctx, s32 cpu, bool arrives,
+						   u64 now)
+{
+	enum eevdf_wakeup wakeup = EEVDF_WAKEUP_WAITS;
+	bool place_lag = knobs.place_lag, custom = p->se.custom_slice, owes, owes_here;
+	u64 ran_ns, avg;
 	s64 vlag;
 
-	task_refresh(p, tctx);
-	owes_here = tctx->owes && tctx->cpu == cpu;
+	if (task_refresh(p, tctx, rq))
+		arrives = true;
+	owes = tctx->owes;
+	owes_here = owes && tctx->cpu == cpu;
 	vlag = tctx->se.vlag;
-	if (tctx->owes && !owes_here)
+	if (owes && !owes_here)
 		vlag = task_debt_elsewhere(tctx, now);
 	tctx->owes = false;
 	tctx->cpu = cpu;
@@ -233,60 +294,72 @@ static __always_inline bool runq_join(struct runq *rq, struct task_struct *p, st
 
 	bpf_spin_lock(&rq->lock);
 	if (!rq->nr) {
-		__runq_join(rq, tctx, rq->eq.zero_vruntime, 0);
+		__runq_join(rq, tctx, rq->eq.zero_vruntime, 0, custom);
 		rq->avg_vruntime = tctx->se.vruntime;
 		bpf_spin_unlock(&rq->lock);
 		tctx->eligible = true;
 		tctx->forked = false;
-		return false;
+		return EEVDF_WAKEUP_WAITS;
 	}
 	avg = eevdf_avg_vruntime(&rq->eq, ran_ns);
 	if (owes_here)
 		vlag = task_debt(tctx, rq, avg);
-	__runq_join(rq, tctx, avg, place_lag ? vlag : 0);
+	if (owes && vlag < 0) {
+		/* Still queued in fair.c (sched_delayed): it is not placed anew, its request goes on. */
+		tctx->se.deadline -= tctx->se.vruntime;
+		tctx->rel_deadline = true;
+	} else if (!place_lag) {
+		vlag = 0;
+	}
+	__runq_join(rq, tctx, avg, vlag, custom);
 	avg = runq_update_avg(rq, ran_ns);
 	bpf_spin_unlock(&rq->lock);
 
 	tctx->eligible = eevdf_eligible(tctx->se.vruntime, avg);
-	if (may_preempt && !tctx->forked && rq->curr_since && !rq->preempting) {
-		curr.vruntime = rq->curr_vruntime + eevdf_vtime(ran_ns, rq->curr_weight);
-		curr.deadline = rq->curr_deadline;
-		curr.vprot = rq->curr_vprot;
-		curr.idle = rq->curr_idle;
-		preempts = eevdf_wakeup_preempts(&tctx->se, idle, normal, &curr, avg);
-	}
+	if (arrives && rq->curr_since && !rq->preempting && knobs.wakeup_preemption)
+		wakeup = runq_wakeup(rq, p, tctx, cpu, ran_ns, avg);
 	tctx->forked = false;
-	return preempts;
+	return wakeup;
+}
+
+/*
+ * @p is not where it was put. Not the owner when it has moved away: then this may also hit the mark that
+ * the owner has just set for another task, which will run unchecked once.
+ */
+static __always_inline void runq_forget_direct(struct runq *rq, const struct task_struct *p)
+{
+	if (rq->direct == (u64)p)
+		rq->direct = 0;
 }
 
 /* ops.quiescent: @p stops competing. @sleeps: of its own will, not for an attribute change. */
 static __always_inline void runq_leave(struct runq *rq, struct task_struct *p,
 				       struct task_ctx *tctx, bool sleeps)
 {
-	s64 limit = task_lag_limit(tctx);
-	u64 ran_ns = 0, slice_ns = task_slice_ns(p);
-	u64 ns = 0;
+	u64 ran_ns = 0, ns = 0;
 
 	if (tctx->running) {
 		ns = task_take_exec_ns(p, tctx);
 		tctx->running = false;
 		rq->curr_since = 0;
+		if (!sleeps)
+			rq->requeued = (u64)p;
 	} else {
 		ran_ns = runq_uncharged_ns(rq, scx_bpf_now());
+		runq_forget_direct(rq, p);
 	}
 
 	bpf_spin_lock(&rq->lock);
 	eevdf_charge(&rq->eq, &tctx->se, ns);
-	__runq_leave(rq, tctx, runq_update_avg(rq, ran_ns), limit);
+	__runq_leave(rq, tctx, runq_update_avg(rq, ran_ns));
 	tctx->idle_gen = rq->idle_gen;
 	bpf_spin_unlock(&rq->lock);
 
 	tctx->on_rq = false;
 	tctx->owes = sleeps && knobs.delay_dequeue && tctx->se.vlag < 0;
 	if (!sleeps) {
-		eevdf_renew(&tctx->se, slice_ns);
-		tctx->se.deadline -= tctx->se.vruntime;
-		tctx->rel_deadline = true;
+		eevdf_renew(&tctx->se, task_slice_ns(p, rq));
+		task_keep_deadline(tctx);
 	}
 }
 
@@ -297,17 +370,18 @@ static __always_inline void runq_leave(struct runq *rq, struct task_struct *p,
 static __always_inline void runq_yield(struct runq *rq, struct task_struct *p,
 				       struct task_ctx *tctx)
 {
-	u64 slice_ns = task_slice_ns(p);
-
+	if (rq->nr == 1)
+		return;
 	runq_charge(rq, p, tctx);
 	rq->curr_since = scx_bpf_now();
-	if (!tctx->eligible)
-		return;
-	bpf_spin_lock(&rq->lock);
-	eevdf_forfeit(&rq->eq, &tctx->se);
-	bpf_spin_unlock(&rq->lock);
-	eevdf_renew(&tctx->se, slice_ns);
 	rq->curr_vruntime = tctx->se.vruntime;
+	if (tctx->eligible) {
+		bpf_spin_lock(&rq->lock);
+		eevdf_forfeit(&rq->eq, &tctx->se);
+		bpf_spin_unlock(&rq->lock);
+		eevdf_renew(&tctx->se, task_slice_ns(p, rq));
+		rq->curr_vruntime = tctx->se.vruntime;
+	}
 	rq->curr_deadline = tctx->se.deadline;
 	rq->curr_vprot = tctx->se.vruntime;
 }
@@ -316,37 +390,26 @@ static __always_inline void runq_yield(struct runq *rq, struct task_struct *p,
  * @p is on @cpu but accounted elsewhere, or nowhere: lag and relative deadline go along, as
  * dequeue_entity() and place_entity() do it for a migrating task.
  */
-static __always_inline void runq_migrate(struct runq *dst, struct task_struct *p,
-					 struct task_ctx *tctx, s32 cpu)
+static __noinline enum eevdf_wakeup runq_migrate(struct runq *dst, struct task_struct *p,
+						 struct task_ctx *tctx, s32 cpu)
 {
 	struct runq *src = runq_of(tctx->cpu);
 	u64 now = scx_bpf_now();
-	s64 limit = task_lag_limit(tctx);
 	u64 ran_ns;
 
 	if (tctx->on_rq && src) {
 		ran_ns = runq_uncharged_ns(src, now);
 		bpf_spin_lock(&src->lock);
-		__runq_leave(src, tctx, runq_update_avg(src, ran_ns), limit);
+		__runq_leave(src, tctx, runq_update_avg(src, ran_ns));
 		bpf_spin_unlock(&src->lock);
-		tctx->se.deadline -= tctx->se.vruntime;
-		tctx->rel_deadline = true;
+		task_keep_deadline(tctx);
+		runq_forget_direct(src, p);
 		stat_inc(STAT_MIGRATE);
 	} else {
 		stat_inc(STAT_RACE);
-		task_refresh(p, tctx);
 	}
 	tctx->owes = false;
-	tctx->cpu = cpu;
-	tctx->on_rq = true;
-
-	ran_ns = runq_uncharged_ns(dst, now);
-	bpf_spin_lock(&dst->lock);
-	__runq_join(dst, tctx, eevdf_avg_vruntime(&dst->eq, ran_ns),
-		    knobs.place_lag ? tctx->se.vlag : 0);
-	runq_update_avg(dst, ran_ns);
-	bpf_spin_unlock(&dst->lock);
-	tctx->eligible = eevdf_eligible(tctx->se.vruntime, dst->avg_vruntime);
+	return runq_join(dst, p, tctx, cpu, true, now);
 }
 
 #endif /* __EEVDFX_RUNQ_BPF_H */

@@ -8,12 +8,14 @@
 use std::ffi::{CString, c_char, c_int, c_long};
 use std::fs;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{Ordering, fence};
 
 use anyhow::{Context, Result, bail};
 use libbpf_rs::libbpf_sys::bpf_object_open_opts;
+use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, OpenObject};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use scx_utils::{UEI_DUMP_PTR_MUTEX, compat, scx_ops_attach, scx_ops_load, scx_ops_open};
@@ -116,12 +118,7 @@ impl<'a> Opened<'a> {
                 node_id: place.node_id,
             };
         }
-        data.knobs.slice_ns = knobs.slice_us * 1000;
-        data.knobs.place_lag.write(knobs.place_lag);
-        data.knobs.run_to_parity.write(knobs.run_to_parity);
-        data.knobs.wakeup_preemption.write(knobs.wakeup_preemption);
-        data.knobs.delay_dequeue.write(knobs.delay_dequeue);
-        data.knobs.hrtick.write(knobs.hrtick);
+        write_knobs(&mut data.knobs, knobs);
 
         let ops = self.0.struct_ops.eevdfx_ops_mut();
         ops.exit_dump_len = exit_dump_len;
@@ -148,6 +145,36 @@ impl<'a> Opened<'a> {
     }
 }
 
+/// Every field by name: a knob that is forgotten here does not compile.
+fn write_knobs(to: &mut types::knobs, from: &Knobs) {
+    let Knobs {
+        slice_us,
+        place_lag,
+        place_rel_deadline,
+        place_deadline_initial,
+        run_to_parity,
+        preempt_short,
+        wakeup_preemption,
+        delay_dequeue,
+        delay_zero,
+        next_buddy,
+        pick_buddy,
+        hrtick,
+    } = *from;
+    to.slice_ns = slice_us * 1000;
+    to.place_lag.write(place_lag);
+    to.place_rel_deadline.write(place_rel_deadline);
+    to.place_deadline_initial.write(place_deadline_initial);
+    to.run_to_parity.write(run_to_parity);
+    to.preempt_short.write(preempt_short);
+    to.wakeup_preemption.write(wakeup_preemption);
+    to.delay_dequeue.write(delay_dequeue);
+    to.delay_zero.write(delay_zero);
+    to.next_buddy.write(next_buddy);
+    to.pick_buddy.write(pick_buddy);
+    to.hrtick.write(hrtick);
+}
+
 /// The loaded BPF object, attached or not. Detaches when dropped.
 pub struct Loaded<'a> {
     skel: BpfSkel<'a>,
@@ -168,6 +195,21 @@ impl Loaded<'_> {
     /// Gives the system back to the kernel's own scheduler; returns when that is done.
     pub fn detach(&mut self) {
         self.link = None;
+    }
+
+    /// How many instructions the verifier walked through for each program, by the program's name; without
+    /// those programs of which the kernel does not tell.
+    pub fn verified_insns(&self) -> Vec<(String, u32)> {
+        let programs = self.skel.object().progs();
+        programs
+            .filter_map(|program| {
+                // Negative for a program that this kernel has no use for and libbpf left out.
+                let fd = program.as_fd().as_raw_fd();
+                let fdinfo = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+                let name = program.name().to_string_lossy().into_owned();
+                Some((name, verified_in(&fdinfo)?))
+            })
+            .collect()
     }
 
     /// How and why the scheduler ended in the kernel; none while it runs.
@@ -282,6 +324,16 @@ impl OpenOptions {
     }
 }
 
+/// The count of verified instructions in what /proc tells of a program's descriptor.
+fn verified_in(fdinfo: &str) -> Option<u32> {
+    fdinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("verified_insns:"))?
+        .trim()
+        .parse()
+        .ok()
+}
+
 /// With CONFIG_PREEMPT_RCU __rcu_read_lock() is a function of its own, else it is always inlined.
 fn has_preempt_rcu(root: &Path) -> bool {
     compat::ksym_exists("__rcu_read_lock").unwrap_or_else(|_| kconfig::version_says_preempt(root))
@@ -333,6 +385,14 @@ mod tests {
     fn a_tick_is_one_of_the_usual_lengths() {
         let hz = 1_000_000_000 / tick_ns().expect("Linux has the clock");
         assert!([100, 250, 300, 1000].contains(&hz), "{hz}");
+    }
+
+    #[test]
+    fn the_verifiers_count_is_found_among_the_other_facts() {
+        let fdinfo = "pos:\t0\nprog_id:\t42\nrecursion_misses:\t0\nverified_insns:\t1234\n";
+        assert_eq!(verified_in(fdinfo), Some(1234));
+        assert_eq!(verified_in("pos:\t0\nflags:\t02000000\n"), None);
+        assert_eq!(verified_in("verified_insns:\tmany\n"), None);
     }
 
     #[test]

@@ -2,23 +2,31 @@
 //! Decides what the command line looks like. The options of the knobs are made from
 //! [`crate::knobs::KNOBS`]; everything else stands here.
 
+use std::path::Path;
 use std::time::Duration;
 
+use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
-use crate::knobs::{Domain, KNOBS, Knob, Knobs};
+use crate::features::{self, FeatureList};
+use crate::knobs::{Domain, KNOBS, Knob, Knobs, Setting};
 
 const ABOUT: &str = "EEVDF scheduler for sched_ext with switchable rules
 
 Replaces the kernel's fair scheduler while it runs: start it as root, stop it with Ctrl-C or
 SIGTERM. On any exit, also a crash or SysRq-S, the kernel's own scheduler takes over again.";
 
-const AFTER_HELP: &str = "Exit codes:
+const AFTER_HELP: &str =
+    "Of a knob's values its own option counts first, then --features, then --like-kernel, then the
+default, in whatever order they are given.
+
+Exit codes:
   0  asked to stop: SIGINT, SIGTERM, SIGHUP, SysRq-S, or unregistered
   1  failure: cannot start, or the kernel ejected the scheduler; one line on stderr says why
   2  usage";
 
+const KNOBS_HEADING: &str = "Knobs";
 const LIBBPF_HEADING: &str = "Libbpf Options";
 
 /// Largest state dump, bytes; the kernel allocates it when we attach.
@@ -39,6 +47,27 @@ pub struct Cli {
     #[allow(missing_docs)]
     #[command(flatten)]
     pub knobs: KnobArgs,
+
+    /// Set knobs by the kernel's names of them: NO_PLACE_LAG,PREEMPT_SHORT
+    ///
+    /// LIST is flags as debugfs sched/features spells them, NO_ before one that is to be off, with
+    /// commas or blanks between them, in either case. Of two about the same knob the later counts,
+    /// and so of two lists. A flag of the kernel that no knob stands for is refused.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_parser = features::parse_list,
+        help_heading = KNOBS_HEADING
+    )]
+    pub features: Vec<FeatureList>,
+
+    /// Set knobs as the in-kernel scheduler of this machine has them now
+    ///
+    /// Takes over base_slice_ns and features of /sys/kernel/debug/sched, which tell of the in-kernel
+    /// scheduler also while it is replaced. Flags without a knob do not matter; a knob whose flag
+    /// this kernel does not have keeps its default.
+    #[arg(long, help_heading = KNOBS_HEADING)]
+    pub like_kernel: bool,
 
     /// Print what the scheduler did to stdout every SEC seconds
     ///
@@ -65,21 +94,28 @@ pub struct Cli {
     pub libbpf: LibbpfOpts,
 }
 
-/// The knobs that were set on the command line; the others have their defaults.
-#[derive(Clone, Debug, Default)]
-pub struct KnobArgs {
-    given: Vec<(&'static Knob, u64)>,
+impl Cli {
+    /// The values to start with, from `defaults` and what the command line says. The kernel's own
+    /// are read below `root`.
+    ///
+    /// # Errors
+    /// Fails when the kernel's own are asked for and cannot be had.
+    pub fn knobs(&self, root: &Path, defaults: Knobs) -> Result<Knobs> {
+        let mut knobs = defaults;
+        if self.like_kernel {
+            knobs = knobs.with(&features::of_kernel(root)?);
+        }
+        for list in &self.features {
+            knobs = knobs.with(&list.0);
+        }
+        Ok(knobs.with(&self.knobs.given))
+    }
 }
 
-impl KnobArgs {
-    /// `defaults` with the given values in their place.
-    pub fn over(&self, defaults: Knobs) -> Knobs {
-        let mut knobs = defaults;
-        for (knob, value) in &self.given {
-            knobs.set(knob, *value);
-        }
-        knobs
-    }
+/// The knobs that were set by options of their own.
+#[derive(Clone, Debug, Default)]
+pub struct KnobArgs {
+    given: Vec<Setting>,
 }
 
 impl FromArgMatches for KnobArgs {
@@ -120,7 +156,7 @@ fn value_of(knob: &Knob, matches: &ArgMatches) -> Option<u64> {
 
 /// The option of a number; the two options of a switch.
 fn options(knob: &'static Knob) -> Vec<Arg> {
-    let option = |name: &'static str| Arg::new(name).long(name).help_heading("Knobs");
+    let option = |name: &'static str| Arg::new(name).long(name).help_heading(KNOBS_HEADING);
     match knob.domain {
         Domain::Number { unit, .. } => vec![
             option(knob.option)
@@ -168,6 +204,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::{env, fs, process};
+
     use clap::CommandFactory;
 
     use super::*;
@@ -175,7 +213,8 @@ mod tests {
     fn knobs(line: &[&str]) -> Knobs {
         let cli =
             Cli::try_parse_from([&["scx_eevdfx"], line].concat()).expect("a good command line");
-        cli.knobs.over(Knobs::defaults(8))
+        cli.knobs(Path::new("/nonexistent"), Knobs::defaults(8))
+            .expect("no file is needed")
     }
 
     #[track_caller]
@@ -210,6 +249,77 @@ mod tests {
             knobs(&["--slice-us", "3000", "--slice-us=6440"]).slice_us,
             6440
         );
+    }
+
+    #[test]
+    fn a_knobs_own_option_wins_over_features_in_any_order() {
+        for line in [
+            ["--features", "NO_PLACE_LAG,NEXT_BUDDY", "--place-lag"],
+            ["--place-lag", "--features", "no_place_lag next_buddy"],
+        ] {
+            let knobs = knobs(&line);
+            assert!(knobs.place_lag && knobs.next_buddy, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn features_add_up_and_the_last_wins() {
+        let knobs = knobs(&[
+            "--features",
+            "NO_HRTICK,NO_PLACE_LAG",
+            "--features=NO_DELAY_ZERO,PLACE_LAG",
+        ]);
+        assert!(!knobs.hrtick && !knobs.delay_zero && knobs.place_lag);
+    }
+
+    #[test]
+    fn the_kernels_values_give_way_to_features_and_options_in_any_order() {
+        let root = env::temp_dir().join(format!("eevdfx-cli-{}", process::id()));
+        let dir = root.join("sys/kernel/debug/sched");
+        fs::create_dir_all(&dir).expect("temp folder");
+        fs::write(dir.join("base_slice_ns"), "3000000\n").expect("temp file");
+        fs::write(
+            dir.join("features"),
+            "NO_PLACE_LAG NO_HRTICK NO_DELAY_ZERO \n",
+        )
+        .expect("temp file");
+        let expected = Knobs {
+            slice_us: 3000,
+            delay_zero: false,
+            hrtick: true,
+            ..Knobs::defaults(8)
+        };
+        for line in [
+            "--like-kernel --features NO_PLACE_LAG,HRTICK --place-lag",
+            "--place-lag --features NO_PLACE_LAG,HRTICK --like-kernel",
+        ] {
+            let words = ["scx_eevdfx"].into_iter().chain(line.split(' '));
+            let cli = Cli::try_parse_from(words).expect("a good command line");
+            let knobs = cli.knobs(&root, Knobs::defaults(8)).expect("a good tree");
+            assert_eq!(knobs, expected, "{line}");
+        }
+        fs::remove_dir_all(root).expect("temp folder");
+    }
+
+    #[test]
+    fn a_debugfs_that_is_missing_matters_only_to_like_kernel() {
+        let cli = Cli::try_parse_from(["scx_eevdfx", "--like-kernel"]).expect("a good line");
+        let error = cli
+            .knobs(Path::new("/nonexistent"), Knobs::defaults(8))
+            .expect_err("nothing to read");
+        assert!(error.to_string().starts_with("--like-kernel: cannot read"));
+    }
+
+    #[test]
+    fn a_bad_feature_is_a_usage_error_that_names_it() {
+        for (list, named) in [
+            ("PLACE_LAG,CACHE_HOT_BUDDY", "CACHE_HOT_BUDDY"),
+            ("NO_PLACE_LAGG", "PLACE_LAGG"),
+            ("", "--features"),
+        ] {
+            let message = refused(&["--features", list]);
+            assert!(message.contains(named), "{message}");
+        }
     }
 
     #[test]

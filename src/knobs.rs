@@ -47,6 +47,9 @@ pub struct Knob {
     set: fn(&mut Knobs, u64),
 }
 
+/// A knob, and a value that it takes.
+pub type Setting = (&'static Knob, u64);
+
 /// A value for every knob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Knobs {
@@ -54,18 +57,30 @@ pub struct Knobs {
     pub slice_us: u64,
     /// A waking task gets back the lag it left with.
     pub place_lag: bool,
+    /// A task that is moved or changed keeps what is left of its request.
+    pub place_rel_deadline: bool,
+    /// A forked task's first request is half a slice.
+    pub place_deadline_initial: bool,
     /// A picked task keeps the CPU to the end of its request.
     pub run_to_parity: bool,
+    /// A waking task with a shorter slice takes over in spite of that.
+    pub preempt_short: bool,
     /// A wakeup may interrupt the running task.
     pub wakeup_preemption: bool,
     /// A sleeper's debt is paid off by the progress of the others.
     pub delay_dequeue: bool,
+    /// That pays a debt, and gives nothing beyond it.
+    pub delay_zero: bool,
+    /// The task that was woken last is picked next.
+    pub next_buddy: bool,
+    /// The pick heeds hints on who is next.
+    pub pick_buddy: bool,
     /// A request ends on time instead of at the next tick.
     pub hrtick: bool,
 }
 
 /// Every knob, in the order in which help and reports show them.
-pub static KNOBS: [Knob; 6] = [
+pub static KNOBS: [Knob; 12] = [
     Knob {
         name: "slice_us",
         option: "slice-us",
@@ -97,6 +112,34 @@ pub static KNOBS: [Knob; 6] = [
         set: |k, v| k.place_lag = v != 0,
     },
     Knob {
+        name: "place_rel_deadline",
+        option: "place-rel-deadline",
+        domain: Domain::Switch {
+            off: "no-place-rel-deadline",
+        },
+        default: "on",
+        kernel: "PLACE_REL_DEADLINE",
+        summary: "A task whose CPU, nice value or affinity changes keeps what is left of its request",
+        up: "its turn comes no later for the change: latency of tasks that are moved often",
+        down: "it starts a new request: a longer run, but a later turn",
+        get: |k| u64::from(k.place_rel_deadline),
+        set: |k, v| k.place_rel_deadline = v != 0,
+    },
+    Knob {
+        name: "place_deadline_initial",
+        option: "place-deadline-initial",
+        domain: Domain::Switch {
+            off: "no-place-deadline-initial",
+        },
+        default: "on",
+        kernel: "PLACE_DEADLINE_INITIAL",
+        summary: "A forked task's first request is half a slice",
+        up: "its first turn comes sooner and is shorter: it eases into the competition",
+        down: "a whole slice: it joins like a task that wakes up",
+        get: |k| u64::from(k.place_deadline_initial),
+        set: |k, v| k.place_deadline_initial = v != 0,
+    },
+    Knob {
         name: "run_to_parity",
         option: "run-to-parity",
         domain: Domain::Switch {
@@ -109,6 +152,20 @@ pub static KNOBS: [Knob; 6] = [
         down: "a task with an earlier deadline takes over sooner: wakeup latency",
         get: |k| u64::from(k.run_to_parity),
         set: |k, v| k.run_to_parity = v != 0,
+    },
+    Knob {
+        name: "preempt_short",
+        option: "preempt-short",
+        domain: Domain::Switch {
+            off: "no-preempt-short",
+        },
+        default: "on",
+        kernel: "PREEMPT_SHORT",
+        summary: "A waking task with a shorter slice than the running one's takes over, run_to_parity notwithstanding",
+        up: "it runs as soon as it is eligible, and a task beside shorter slices is protected while it is eligible: latency of short requests",
+        down: "it waits as any other, and the protection lasts for the shortest slice that is queued: fewer switches",
+        get: |k| u64::from(k.preempt_short),
+        set: |k, v| k.preempt_short = v != 0,
     },
     Knob {
         name: "wakeup_preemption",
@@ -137,6 +194,48 @@ pub static KNOBS: [Knob; 6] = [
         down: "it owes the same after any sleep: held back after short bursts",
         get: |k| u64::from(k.delay_dequeue),
         set: |k, v| k.delay_dequeue = v != 0,
+    },
+    Knob {
+        name: "delay_zero",
+        option: "delay-zero",
+        domain: Domain::Switch {
+            off: "no-delay-zero",
+        },
+        default: "on",
+        kernel: "DELAY_ZERO",
+        summary: "With delay_dequeue, sleep pays a debt down to 0 and no further",
+        up: "nobody gains by sleeping: fair to those that kept running",
+        down: "a long sleep turns a debt into up to one request that is owed: sleepers that ran long return sooner",
+        get: |k| u64::from(k.delay_zero),
+        set: |k, v| k.delay_zero = v != 0,
+    },
+    Knob {
+        name: "next_buddy",
+        option: "next-buddy",
+        domain: Domain::Switch {
+            off: "no-next-buddy",
+        },
+        default: "off",
+        kernel: "NEXT_BUDDY",
+        summary: "The task that was woken last, if eligible, is picked next",
+        up: "it runs while the waker's data is still cached: throughput of tasks that wake each other",
+        down: "only deadlines count: latency of those that would be passed over",
+        get: |k| u64::from(k.next_buddy),
+        set: |k, v| k.next_buddy = v != 0,
+    },
+    Knob {
+        name: "pick_buddy",
+        option: "pick-buddy",
+        domain: Domain::Switch {
+            off: "no-pick-buddy",
+        },
+        default: "on",
+        kernel: "PICK_BUDDY",
+        summary: "The pick heeds hints on who is next: of next_buddy, yield_to and preempt_short",
+        up: "a hinted task that is eligible runs before earlier deadlines",
+        down: "hints are ignored: the earliest deadline always wins",
+        get: |k| u64::from(k.pick_buddy),
+        set: |k, v| k.pick_buddy = v != 0,
     },
     Knob {
         name: "hrtick",
@@ -194,9 +293,15 @@ impl Knobs {
         Knobs {
             slice_us: 700 * u64::from(factor),
             place_lag: true,
+            place_rel_deadline: true,
+            place_deadline_initial: true,
             run_to_parity: true,
+            preempt_short: true,
             wakeup_preemption: true,
             delay_dequeue: true,
+            delay_zero: true,
+            next_buddy: false,
+            pick_buddy: true,
             hrtick: true,
         }
     }
@@ -211,6 +316,14 @@ impl Knobs {
         (knob.set)(self, value);
     }
 
+    /// The same with `settings` in place of the values they are about; of two the later counts.
+    pub fn with(mut self, settings: &[Setting]) -> Self {
+        for (knob, value) in settings {
+            self.set(knob, *value);
+        }
+        self
+    }
+
     /// One line a knob: name, value, and the default where it is another.
     pub fn report(&self, defaults: &Knobs) -> Vec<String> {
         KNOBS
@@ -222,7 +335,7 @@ impl Knobs {
                 } else {
                     format!("  (default {})", knob.format(default))
                 };
-                format!("{:<18} {}{mark}", knob.name, knob.format(value))
+                format!("{:<23} {}{mark}", knob.name, knob.format(value))
             })
             .collect()
     }
@@ -304,6 +417,6 @@ fn report_marks_only_what_differs_from_the_default() {
         ..defaults
     };
     let report = knobs.report(&defaults);
-    assert_eq!(report[0], "slice_us           2800 us");
-    assert_eq!(report[1], "place_lag          off  (default on)");
+    assert_eq!(report[0], "slice_us                2800 us");
+    assert_eq!(report[1], "place_lag               off  (default on)");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The loader of the scx_eevdfx scheduler. The major components are:
 //!
-//! - [`cli`] and [`knobs`]: what can be asked of it;
+//! - [`cli`] and [`knobs`]: what can be asked of it, [`features`]: in the kernel's own terms;
 //! - [`preflight`] and [`topology`]: what the machine offers;
 //! - [`bpf`]: the boundary to the BPF part, the only place with `unsafe` code;
 //! - [`kconfig`]: what libbpf is told about the kernel;
@@ -11,6 +11,7 @@
 pub mod bpf;
 pub mod cli;
 pub mod exit;
+pub mod features;
 pub mod kconfig;
 pub mod knobs;
 pub mod logging;

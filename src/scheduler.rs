@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Error, Result, anyhow, bail};
-use log::{debug, info, warn};
+use log::{Level, debug, info, log_enabled, warn};
 
 use crate::bpf::{self, Loaded, OpenOptions, Opened, Storage};
 use crate::cli::Cli;
@@ -76,7 +76,10 @@ fn round(
     let topology = Topology::read(Path::new("/"), opened.max_cpus())?;
     let defaults = Knobs::defaults(topology.nr_online);
     let is_first = knobs.is_none();
-    let knobs = knobs.get_or_insert_with(|| cli.knobs.over(defaults));
+    let knobs = match knobs {
+        Some(knobs) => knobs,
+        None => knobs.insert(cli.knobs(Path::new("/"), defaults)?),
+    };
     let tick_ns = bpf::tick_ns()?;
     opened.configure(&topology, knobs, tick_ns, cli.exit_dump_len)?;
     if is_first {
@@ -87,6 +90,7 @@ fn round(
         topology.nr_online, topology.nr_llcs, topology.nr_nodes
     );
     let mut scheduler = opened.load().map_err(explain_load_failure)?;
+    report_verifier(&scheduler);
     if stop.asked() {
         return Ok(End::Stopped);
     }
@@ -182,6 +186,16 @@ fn report_start(tick_ns: u64, knobs: &Knobs, defaults: &Knobs) {
     info!("flags {}", names(&known));
     if !unknown.is_empty() {
         info!("flags this kernel does not know: {}", names(&unknown));
+    }
+}
+
+/// Tells what each program cost the verifier, which refuses one beyond a million instructions.
+fn report_verifier(scheduler: &Loaded<'_>) {
+    if !log_enabled!(Level::Debug) {
+        return;
+    }
+    for (name, insns) in scheduler.verified_insns() {
+        debug!("verified {name}: {insns} instructions");
     }
 }
 

@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use scx_eevdfx::features::WITHOUT_KNOB;
 use scx_eevdfx::knobs::{Domain, KNOBS};
 
 const NOBODY: u32 = 65534;
@@ -160,18 +161,78 @@ fn a_closed_stdout_is_no_reason_to_panic() {
 }
 
 #[test]
-fn readme_has_a_row_for_every_knob_with_its_kernel_counterpart() {
+fn a_flag_of_the_kernel_without_a_knob_is_a_usage_error_that_names_it_and_says_why() {
+    let output = run(&["--features", "NO_PLACE_LAG,NO_WA_IDLE"]);
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = text(&output.stderr);
+    for part in ["--features", "WA_IDLE has no counterpart here", "README"] {
+        assert!(stderr.contains(part), "{stderr}");
+    }
+}
+
+#[test]
+fn an_unknown_flag_is_a_usage_error_that_lists_the_known_ones() {
+    let output = run(&["--features", "NO_PLACE_LAGG"]);
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = text(&output.stderr);
+    for part in ["--features", "PLACE_LAGG is no flag", "PLACE_REL_DEADLINE"] {
+        assert!(stderr.contains(part), "{stderr}");
+    }
+}
+
+#[test]
+fn the_kernels_spelling_is_no_usage_error() {
+    for list in ["NO_PLACE_LAG,NEXT_BUDDY", "no_place_lag  next_buddy "] {
+        let mut user = command(&["--features", list, "--like-kernel", "--features", "HRTICK"]);
+        if is_root() {
+            user.uid(NOBODY);
+        }
+        refusal(&user.output().expect("the program runs"));
+    }
+}
+
+#[test]
+fn help_tells_which_source_of_a_knobs_value_counts() {
+    for option in ["--help", "-h"] {
+        let help = text(&run(&[option]).stdout);
+        let words: Vec<&str> = help.split_whitespace().collect();
+        for wanted in ["--features <LIST>", "--like-kernel"] {
+            assert!(help.contains(wanted), "{option}: {wanted}");
+        }
+        let order =
+            "own option counts first, then --features, then --like-kernel, then the default";
+        assert!(words.join(" ").contains(order), "{option}");
+    }
+}
+
+/// Checks that one rule of the README has these cells, from the kernel's name on.
+#[track_caller]
+fn assert_rule(cells: &str) {
     let readme = include_str!("../README.md");
+    let is_rule = |line: &&str| line.starts_with("| ") && line.contains(cells);
+    let rows = readme.lines().filter(is_rule).count();
+    assert_eq!(rows, 1, "rows with: {cells}");
+}
+
+#[test]
+fn readme_has_a_rule_for_every_knob_with_its_kernel_counterpart() {
     for knob in &KNOBS {
-        let option = match knob.domain {
-            Domain::Switch { .. } => format!("| `--[no-]{}` | `{}` |", knob.option, knob.kernel),
-            Domain::Number { min, max, .. } => {
-                format!(
-                    "| `--{} N` ({min}..{max}) | `{}` |",
-                    knob.option, knob.kernel
-                )
-            }
-        };
-        assert!(readme.contains(&option), "no row that begins: {option}");
+        match knob.domain {
+            Domain::Switch { .. } => assert_rule(&format!(
+                "| `{}` | `--[no-]{}` | {} | ",
+                knob.kernel, knob.option, knob.default
+            )),
+            Domain::Number { min, max, .. } => assert_rule(&format!(
+                "| `{}` | `--{} N` ({min}..{max}) | ",
+                knob.kernel, knob.option
+            )),
+        }
+    }
+}
+
+#[test]
+fn readme_has_a_rule_for_every_flag_without_a_knob_and_says_why() {
+    for (flag, why) in WITHOUT_KNOB {
+        assert_rule(&format!("| `{flag}` | - | - | {why} |"));
     }
 }

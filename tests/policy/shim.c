@@ -34,12 +34,29 @@ EXPORT(void, sub, (struct eevdf_rq *rq, const struct eevdf_se *se), (rq, se))
 EXPORT(void, charge, (struct eevdf_rq *rq, struct eevdf_se *se, u64 ns), (rq, se, ns))
 EXPORT(s64, lag_limit, (u64 slice, u64 tick, u32 weight), (slice, tick, weight))
 EXPORT(s64, lag, (u64 avg, u64 vruntime, s64 limit), (avg, vruntime, limit))
-EXPORT(s64, delayed_lag, (s64 vlag, u64 avg, u64 vruntime), (vlag, avg, vruntime))
+EXPORT(s64, delayed_lag, (const struct eevdf_se *se, u64 avg, u64 sum_weight, s64 credit),
+       (se, avg, sum_weight, credit))
 EXPORT(u64, place, (u64 avg, s64 vlag, u32 weight, u64 sum_weight), (avg, vlag, weight, sum_weight))
 EXPORT(s64, rescale, (s64 x, u32 from, u32 to), (x, from, to))
 EXPORT(bool, renew, (struct eevdf_se *se, u64 slice_ns), (se, slice_ns))
 EXPORT(void, forfeit, (struct eevdf_rq *rq, struct eevdf_se *se), (rq, se))
-EXPORT(u64, window_ns, (const struct eevdf_se *se, bool run_to_parity), (se, run_to_parity))
-EXPORT(bool, wakeup_preempts,
-       (const struct eevdf_se *se, bool idle, bool normal, const struct eevdf_curr *curr, u64 avg),
-       (se, idle, normal, curr, avg))
+EXPORT(void, reweigh,
+       (struct eevdf_rq *rq, struct eevdf_se *se, u32 weight, u64 avg, s64 limit),
+       (rq, se, weight, avg, limit))
+EXPORT(u32, slices_add, (struct eevdf_slices *s, u64 ns), (s, ns))
+EXPORT(void, slices_del, (struct eevdf_slices *s, u32 entry), (s, entry))
+EXPORT(u64, min_slice, (const struct eevdf_slices *s, u32 nr, u64 base_ns), (s, nr, base_ns))
+EXPORT(u64, max_slice, (const struct eevdf_slices *s, u32 nr, u64 base_ns), (s, nr, base_ns))
+EXPORT(u64, crowd_slice, (u64 slice_ns, u32 nr), (slice_ns, nr))
+EXPORT(u64, ineligible_at, (const struct eevdf_rq *rq, const struct eevdf_se *se), (rq, se))
+EXPORT(u64, protect,
+       (const struct eevdf_se *se, u64 min_slice_ns, u64 ineligible_at, bool run_to_parity,
+	bool preempt_short),
+       (se, min_slice_ns, ineligible_at, run_to_parity, preempt_short))
+EXPORT(u64, shrink, (u64 vprot, u64 vruntime, u32 weight, u64 avg, u64 min_slice_ns),
+       (vprot, vruntime, weight, avg, min_slice_ns))
+EXPORT(u64, window_ns, (u64 vruntime, u64 deadline, u32 weight), (vruntime, deadline, weight))
+EXPORT(enum eevdf_wakeup, wakeup,
+       (const struct eevdf_se *se, const struct eevdf_wakee *wakee, const struct eevdf_curr *curr,
+	u64 avg, const struct eevdf_rules *rules),
+       (se, wakee, curr, avg, rules))

@@ -6,12 +6,12 @@
 
 mod bad_start;
 mod cases;
+mod compare;
 mod fairness;
 mod guest;
 mod harness;
 mod initramfs;
 mod kernel;
-mod knobs;
 mod life;
 mod machine;
 mod outcome;
