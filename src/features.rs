@@ -161,11 +161,8 @@ fn unreadable(file: &str, error: &Error) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::env;
-    use std::path::PathBuf;
-    use std::process;
-
     use super::*;
+    use crate::fake_root::{FakeRoot, assert_refusal};
     use crate::knobs::Knobs;
 
     /// What debugfs shows on Linux 7.3.
@@ -176,41 +173,23 @@ mod tests {
          WA_WEIGHT WA_BIAS UTIL_EST NO_LATENCY_WARN NI_RANDOM NI_RATE \n";
 
     /// A root folder with a kernel's debugfs.
-    struct Machine(PathBuf);
+    struct Machine(FakeRoot);
 
     impl Machine {
         fn new(test: &str, features: &str, base_slice_ns: &str) -> Self {
-            let dir = env::temp_dir().join(format!("eevdfx-features-{}-{test}", process::id()));
-            let _ = fs::remove_dir_all(&dir);
-            fs::create_dir_all(dir.join("sys/kernel/debug/sched")).expect("temp folder");
-            let machine = Machine(dir);
-            machine.write(FEATURES, features);
-            machine.write(BASE_SLICE, base_slice_ns);
-            machine
-        }
-
-        fn write(&self, file: &str, text: &str) {
-            fs::write(self.0.join(file), text).expect("temp file");
+            let root = FakeRoot::new(&format!("features-{test}"));
+            root.write(FEATURES, features);
+            root.write(BASE_SLICE, base_slice_ns);
+            Machine(root)
         }
 
         fn knobs(&self) -> Knobs {
-            Knobs::defaults(8).with(&of_kernel(&self.0).expect("a good debugfs"))
+            Knobs::defaults(8).with(&of_kernel(self.0.path()).expect("a good debugfs"))
         }
 
-        /// The refusal, which must be one line that has all of `parts`.
         #[track_caller]
         fn refuses_with(&self, parts: &[&str]) {
-            let message = of_kernel(&self.0).expect_err("a refusal").to_string();
-            assert!(!message.contains('\n'), "{message}");
-            for part in parts {
-                assert!(message.contains(part), "{part:?} is not in {message:?}");
-            }
-        }
-    }
-
-    impl Drop for Machine {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
+            assert_refusal(of_kernel(self.0.path()).expect_err("a refusal"), parts);
         }
     }
 
@@ -352,9 +331,9 @@ mod tests {
     #[test]
     fn a_missing_debugfs_is_named_with_the_remedy() {
         let machine = Machine::new("missing", LINUX_7_3, "2800000\n");
-        fs::remove_file(machine.0.join(BASE_SLICE)).expect("it was there");
+        machine.0.remove(BASE_SLICE);
         machine.refuses_with(&["/sys/kernel/debug/sched/base_slice_ns"]);
-        fs::remove_dir_all(machine.0.join("sys/kernel/debug/sched")).expect("it was there");
+        machine.0.remove("sys/kernel/debug/sched");
         machine.refuses_with(&[
             "--like-kernel",
             "/sys/kernel/debug/sched/features",

@@ -11,6 +11,8 @@
 pub mod bpf;
 pub mod cli;
 pub mod exit;
+#[cfg(test)]
+mod fake_root;
 pub mod features;
 pub mod kconfig;
 pub mod knobs;

@@ -173,20 +173,25 @@ fn read(root: &Path, file: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::env;
-    use std::path::PathBuf;
-    use std::process;
+    use std::ops::Deref;
 
     use super::*;
+    use crate::fake_root::{FakeRoot, assert_refusal};
 
     /// A machine on which every check passes, to be spoilt by a test.
-    struct Machine(PathBuf);
+    struct Machine(FakeRoot);
+
+    impl Deref for Machine {
+        type Target = FakeRoot;
+
+        fn deref(&self) -> &FakeRoot {
+            &self.0
+        }
+    }
 
     impl Machine {
         fn new(test: &str) -> Self {
-            let dir = env::temp_dir().join(format!("eevdfx-preflight-{}-{test}", process::id()));
-            let _ = fs::remove_dir_all(&dir);
-            let machine = Machine(dir);
+            let machine = Machine(FakeRoot::new(&format!("preflight-{test}")));
             machine.write("sys/kernel/sched_ext/state", "disabled\n");
             machine.write("sys/kernel/btf/vmlinux", "");
             machine.write("proc/sys/kernel/osrelease", "7.3.4-cloud-amd64\n");
@@ -198,42 +203,15 @@ mod tests {
             machine
         }
 
-        fn write(&self, file: &str, text: &str) {
-            let path = self.0.join(file);
-            fs::create_dir_all(path.parent().expect("a file in a folder")).expect("temp folder");
-            fs::write(path, text).expect("temp file");
-        }
-
-        fn remove(&self, path: &str) {
-            let path = self.0.join(path);
-            let gone = if path.is_dir() {
-                fs::remove_dir_all(path)
-            } else {
-                fs::remove_file(path)
-            };
-            gone.expect("it was there");
-        }
-
-        /// The refusal, which must be one line that has all of `parts`.
         #[track_caller]
         fn refuses_with(&self, parts: &[&str]) {
-            let message = check(&self.0).expect_err("a refusal").to_string();
-            assert!(!message.contains('\n'), "{message}");
-            for part in parts {
-                assert!(message.contains(part), "{part:?} is not in {message:?}");
-            }
-        }
-    }
-
-    impl Drop for Machine {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
+            assert_refusal(check(self.path()).expect_err("a refusal"), parts);
         }
     }
 
     #[test]
     fn a_good_machine_passes() {
-        check(&Machine::new("good").0).expect("nothing is wrong");
+        check(Machine::new("good").path()).expect("nothing is wrong");
     }
 
     #[test]
@@ -268,7 +246,7 @@ mod tests {
         }
         for new in ["6.16.0-rc1", "6.18", "7.0.1", "10.0"] {
             m.write("proc/sys/kernel/osrelease", new);
-            check(&m.0).expect(new);
+            check(m.path()).expect(new);
         }
     }
 
@@ -314,7 +292,7 @@ mod tests {
                 "proc/self/status",
                 &format!("Uid:\t0\t0\t0\t0\nCapEff:\t{caps:016x}\n"),
             );
-            check(&m.0).expect("enough");
+            check(m.path()).expect("enough");
         }
     }
 
