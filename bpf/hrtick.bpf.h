@@ -67,7 +67,7 @@ static __always_inline bool direct_wins(struct runq *rq)
 {
 	u64 ran_ns = runq_uncharged_ns(rq, scx_bpf_now()), avg;
 	struct eevdf_curr curr = {
-		.vruntime = rq->curr_vruntime + eevdf_vtime(ran_ns, rq->curr_weight),
+		.vruntime = runq_curr_vruntime(rq, ran_ns),
 		.deadline = rq->curr_deadline,
 		.vprot = rq->curr_vprot,
 	};
@@ -100,24 +100,6 @@ static int hrtick_fire(void *map, u32 *cpu, struct hrtick *t)
 	stat_inc(STAT_HRTICK_KICK);
 	scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
 	return 0;
-}
-
-/*
- * ops.tick: is it time to pick anew? At the end of the request, and at every tick of a task that is not
- * protected (fair.c update_curr()).
- */
-static __always_inline bool tick_ends(const struct runq *rq)
-{
-	u64 now, vruntime;
-
-	if (rq->nr < 2 || !rq->curr_since)
-		return false;
-	now = scx_bpf_now();
-	if (!eevdf_before(now, rq->curr_end))
-		return true;
-	vruntime =
-		rq->curr_vruntime + eevdf_vtime(time_delta(now, rq->curr_since), rq->curr_weight);
-	return !eevdf_before(vruntime, rq->curr_vprot);
 }
 
 /* From ops.init only: a callback may use what the program that set it may use. */

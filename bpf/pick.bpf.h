@@ -216,7 +216,7 @@ static __always_inline bool rescue(struct runq *rq, s32 cpu)
  */
 #define BUDDY_SCAN_MAX 256
 
-__noinline bool pick_buddy(s32 cpu, u64 avg)
+__noinline bool pick_next(s32 cpu, u64 avg)
 {
 	struct runq *rq = runq_of(cpu);
 	struct task_struct *p;
@@ -241,6 +241,11 @@ __noinline bool pick_buddy(s32 cpu, u64 avg)
 	if (!rq->wait_any)
 		rq->next = 0;
 	return false;
+}
+
+static __always_inline bool pick_buddy(const struct runq *rq, s32 cpu, u64 avg)
+{
+	return rq->next && knobs.pick_buddy && pick_next(cpu, avg);
 }
 
 /* @p has the CPU from now on, protected up to @vprot. */
@@ -277,7 +282,7 @@ static __always_inline void pick_with_prev(struct runq *rq, s32 cpu, struct task
 	if (rescue(rq, cpu))
 		return;
 	promote(rq, cpu, avg);
-	if (rq->next && knobs.pick_buddy && pick_buddy(cpu, avg)) {
+	if (pick_buddy(rq, cpu, avg)) {
 		stat_inc(STAT_PICK_READY);
 		return;
 	}
@@ -310,8 +315,7 @@ static __always_inline bool pick_without_prev(struct runq *rq, s32 cpu)
 			return true;
 		avg = runq_refresh(rq);
 		promote(rq, cpu, avg);
-		if ((rq->next && knobs.pick_buddy && pick_buddy(cpu, avg)) ||
-		    pick_ready(rq, cpu, avg, NULL) == PICK_OTHER) {
+		if (pick_buddy(rq, cpu, avg) || pick_ready(rq, cpu, avg, NULL) == PICK_OTHER) {
 			stat_inc(STAT_PICK_READY);
 			return true;
 		}

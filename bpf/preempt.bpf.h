@@ -142,8 +142,7 @@ static __always_inline void tick(struct runq *rq, struct task_struct *p)
 	if (rq->nr < 2 || !rq->curr_since)
 		return;
 	now = scx_bpf_now();
-	vruntime =
-		rq->curr_vruntime + eevdf_vtime(time_delta(now, rq->curr_since), rq->curr_weight);
+	vruntime = runq_curr_vruntime(rq, runq_uncharged_ns(rq, now));
 	if (rq->direct)
 		rq->direct_ticks++;
 	if (eevdf_before(now, rq->curr_end) && eevdf_before(vruntime, rq->curr_vprot))

@@ -22,6 +22,12 @@ static __always_inline u64 runq_uncharged_ns(const struct runq *rq, u64 now)
 	return since ? time_delta(now, since) : 0;
 }
 
+/* The running task's, with the service since its last charge. */
+static __always_inline u64 runq_curr_vruntime(const struct runq *rq, u64 ran_ns)
+{
+	return rq->curr_vruntime + eevdf_vtime(ran_ns, rq->curr_weight);
+}
+
 /* The shortest and the longest slice among the tasks that compete here. */
 static __always_inline u64 runq_min_slice(const struct runq *rq)
 {
@@ -35,6 +41,11 @@ static __always_inline u64 runq_max_slice(const struct runq *rq)
 	if (!rq->slices.nr_tasks)
 		return knobs.slice_ns;
 	return eevdf_max_slice(&rq->slices, rq->nr, knobs.slice_ns);
+}
+
+static __always_inline s64 runq_lag_limit(const struct runq *rq, const struct eevdf_se *se)
+{
+	return eevdf_lag_limit(runq_max_slice(rq), tick_ns, se->weight);
 }
 
 /* Take this moment's V as the new v0. Call with the lock held. */
@@ -75,8 +86,7 @@ static __always_inline void __runq_leave(struct runq *rq, struct task_ctx *tctx,
 {
 	struct eevdf_se *se = &tctx->se;
 
-	se->vlag = eevdf_lag(avg, se->vruntime,
-			     eevdf_lag_limit(runq_max_slice(rq), tick_ns, se->weight));
+	se->vlag = eevdf_lag(avg, se->vruntime, runq_lag_limit(rq, se));
 	eevdf_sub(&rq->eq, se);
 	if (tctx->slice_entry)
 		eevdf_slices_del(&rq->slices, tctx->slice_entry - 1);
@@ -88,13 +98,8 @@ static __always_inline void __runq_leave(struct runq *rq, struct task_ctx *tctx,
 /* Only cpu.idle changes a weight without ops.quiescent and ops.runnable around it. */
 static __noinline void runq_reweigh(struct runq *rq, struct task_ctx *tctx, u32 weight)
 {
-	s64 limit;
-
-	if (!rq || !tctx)
-		return;
 	bpf_spin_lock(&rq->lock);
-	limit = eevdf_lag_limit(runq_max_slice(rq), tick_ns, tctx->se.weight);
-	eevdf_reweigh(&rq->eq, &tctx->se, weight, rq->avg_vruntime, limit);
+	eevdf_reweigh(&rq->eq, &tctx->se, weight, rq->avg_vruntime, runq_lag_limit(rq, &tctx->se));
 	bpf_spin_unlock(&rq->lock);
 }
 
@@ -240,7 +245,7 @@ static __always_inline enum eevdf_wakeup runq_wakeup(struct runq *rq, const stru
 		.forked = tctx->forked,
 	};
 	struct eevdf_curr curr = {
-		.vruntime = rq->curr_vruntime + eevdf_vtime(ran_ns, rq->curr_weight),
+		.vruntime = runq_curr_vruntime(rq, ran_ns),
 		.deadline = rq->curr_deadline,
 		.vprot = rq->curr_vprot,
 		.slice_ns = rq->curr_slice_ns,
@@ -374,14 +379,13 @@ static __always_inline void runq_yield(struct runq *rq, struct task_struct *p,
 		return;
 	runq_charge(rq, p, tctx);
 	rq->curr_since = scx_bpf_now();
-	rq->curr_vruntime = tctx->se.vruntime;
 	if (tctx->eligible) {
 		bpf_spin_lock(&rq->lock);
 		eevdf_forfeit(&rq->eq, &tctx->se);
 		bpf_spin_unlock(&rq->lock);
 		eevdf_renew(&tctx->se, task_slice_ns(p, rq));
-		rq->curr_vruntime = tctx->se.vruntime;
 	}
+	rq->curr_vruntime = tctx->se.vruntime;
 	rq->curr_deadline = tctx->se.deadline;
 	rq->curr_vprot = tctx->se.vruntime;
 }

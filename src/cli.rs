@@ -204,7 +204,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::{env, fs, process};
+    use crate::fake_root::FakeRoot;
 
     use clap::CommandFactory;
 
@@ -274,15 +274,13 @@ mod tests {
 
     #[test]
     fn the_kernels_values_give_way_to_features_and_options_in_any_order() {
-        let root = env::temp_dir().join(format!("eevdfx-cli-{}", process::id()));
-        let dir = root.join("sys/kernel/debug/sched");
-        fs::create_dir_all(&dir).expect("temp folder");
-        fs::write(dir.join("base_slice_ns"), "3000000\n").expect("temp file");
-        fs::write(
-            dir.join("features"),
+        let root = FakeRoot::new("cli");
+        let sched = "sys/kernel/debug/sched";
+        root.write(&format!("{sched}/base_slice_ns"), "3000000\n");
+        root.write(
+            &format!("{sched}/features"),
             "NO_PLACE_LAG NO_HRTICK NO_DELAY_ZERO \n",
-        )
-        .expect("temp file");
+        );
         let expected = Knobs {
             slice_us: 3000,
             delay_zero: false,
@@ -295,10 +293,11 @@ mod tests {
         ] {
             let words = ["scx_eevdfx"].into_iter().chain(line.split(' '));
             let cli = Cli::try_parse_from(words).expect("a good command line");
-            let knobs = cli.knobs(&root, Knobs::defaults(8)).expect("a good tree");
+            let knobs = cli
+                .knobs(root.path(), Knobs::defaults(8))
+                .expect("a good tree");
             assert_eq!(knobs, expected, "{line}");
         }
-        fs::remove_dir_all(root).expect("temp folder");
     }
 
     #[test]
