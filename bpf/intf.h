@@ -12,8 +12,30 @@ enum eevdfx_limits {
 	EEVDFX_STATS_PER_CPU = 32,
 };
 
+/* When a wakeup may leave the task's home node. In the order of knobs.rs. */
+enum numa_spill {
+	NUMA_SPILL_NEVER,
+	NUMA_SPILL_IDLE_CORE, /* for a core that is idle as a whole */
+	NUMA_SPILL_IDLE,
+};
+
+/* How new tasks are spread over nodes. */
+enum spread {
+	SPREAD_OFF,
+	SPREAD_LEAST_LOADED,
+	SPREAD_ROUND_ROBIN,
+};
+
+/* Who queues a remote wakeup. */
+enum ttwu_queue {
+	TTWU_QUEUE_OFF, /* the waker, under the target's rq lock */
+	TTWU_QUEUE_KERNEL, /* the target by IPI (SCX_OPS_ALLOW_QUEUED_WAKEUP) */
+	TTWU_QUEUE_DELAYED, /* staged for the CPU it slept on, if it owes */
+	TTWU_QUEUE_ALWAYS, /* staged for its target, if that is busy */
+};
+
 /*
- * The switchable rules. Read on every scheduling decision, written only by the daemon; a cache line
+ * The switchable rules. Read on every scheduling decision, written only by the daemon; cache lines
  * of their own, so that a change does not drag a counter along.
  */
 struct knobs {
@@ -29,10 +51,24 @@ struct knobs {
 	bool next_buddy; /* the task that was woken last, if eligible, is picked next */
 	bool pick_buddy; /* off: the pick ignores next_buddy, yield_to and preempt_short's hand-over */
 	bool hrtick; /* a request ends on time; off: at the next tick */
-	u8 pad[45];
+
+	/* where a task runs */
+	bool wake_sync; /* a wakeup whose waker is about to sleep may take the waker's CPU */
+	bool wake_affine; /* a wakeup may go near its waker; off: near the previous CPU */
+	u8 numa_spill; /* enum numa_spill */
+	u8 fork_balance; /* enum spread */
+	u8 exec_balance; /* enum spread */
+	u8 ttwu_queue; /* enum ttwu_queue */
+	u64 steal_delay_llc_ns; /* a task waits so long before an idle CPU of its LLC takes it, */
+	u64 steal_delay_node_ns; /* of its node, */
+	u64 steal_delay_remote_ns; /* of another node at distance 20 */
+	u64 migration_cost_ns; /* a task that ran is cache-hot for so long */
+	u64 balance_ns; /* busy CPUs may differ by so much service per weight; 0: no balance */
+	u64 balance_interval_ns; /* how often a busy CPU looks */
+	u8 pad[48];
 };
 
-_Static_assert(sizeof(struct knobs) == 64, "one cache line");
+_Static_assert(sizeof(struct knobs) == 128, "two cache lines");
 
 /*
  * Where a CPU looks for work: cpu_order[] lists all CPUs sorted by node, LLC and core; a CPU's LLC

@@ -20,6 +20,15 @@ volatile struct knobs knobs = {
 	.next_buddy = false,
 	.pick_buddy = true,
 	.hrtick = true,
+	.numa_spill = NUMA_SPILL_IDLE,
+	.wake_sync = true,
+	.wake_affine = true,
+	.steal_delay_remote_ns = 500000,
+	.migration_cost_ns = 500000,
+	.balance_ns = 10000000,
+	.balance_interval_ns = 8000000,
+	.fork_balance = SPREAD_LEAST_LOADED,
+	.ttwu_queue = TTWU_QUEUE_KERNEL,
 };
 
 const volatile u32 nr_cpu_ids = 1;

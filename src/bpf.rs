@@ -39,7 +39,7 @@ mod skel {
 use skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types};
 
 // Same number as in intf.h.
-const _: () = assert!(size_of::<types::knobs>() == 64);
+const _: () = assert!(size_of::<types::knobs>() == 128);
 
 /// Counters that each CPU has room for; more than are in use.
 pub const STATS_PER_CPU: usize = 32;
@@ -160,6 +160,18 @@ fn write_knobs(to: &mut types::knobs, from: &Knobs) {
         next_buddy,
         pick_buddy,
         hrtick,
+        numa_spill,
+        wake_sync,
+        wake_affine,
+        steal_delay_llc_us,
+        steal_delay_node_us,
+        steal_delay_remote_us,
+        migration_cost_us,
+        balance_us,
+        balance_interval_ms,
+        fork_balance,
+        exec_balance,
+        ttwu_queue,
     } = *from;
     to.slice_ns = slice_us * 1000;
     to.place_lag.write(place_lag);
@@ -173,6 +185,18 @@ fn write_knobs(to: &mut types::knobs, from: &Knobs) {
     to.next_buddy.write(next_buddy);
     to.pick_buddy.write(pick_buddy);
     to.hrtick.write(hrtick);
+    to.numa_spill = numa_spill as u8;
+    to.wake_sync.write(wake_sync);
+    to.wake_affine.write(wake_affine);
+    to.steal_delay_llc_ns = steal_delay_llc_us * 1000;
+    to.steal_delay_node_ns = steal_delay_node_us * 1000;
+    to.steal_delay_remote_ns = steal_delay_remote_us * 1000;
+    to.migration_cost_ns = migration_cost_us * 1000;
+    to.balance_ns = balance_us * 1000;
+    to.balance_interval_ns = balance_interval_ms * 1_000_000;
+    to.fork_balance = fork_balance as u8;
+    to.exec_balance = exec_balance as u8;
+    to.ttwu_queue = ttwu_queue as u8;
 }
 
 /// The loaded BPF object, attached or not. Detaches when dropped.

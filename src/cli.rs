@@ -147,7 +147,7 @@ impl Args for KnobArgs {
 /// What the command line says about `knob`. Of an on/off pair clap keeps only the later one.
 fn value_of(knob: &Knob, matches: &ArgMatches) -> Option<u64> {
     match knob.domain {
-        Domain::Number { .. } => matches.get_one(knob.option).copied(),
+        Domain::Number { .. } | Domain::Choice { .. } => matches.get_one(knob.option).copied(),
         Domain::Switch { .. } if matches.get_flag(knob.option) => Some(1),
         Domain::Switch { off } if matches.get_flag(off) => Some(0),
         Domain::Switch { .. } => None,
@@ -167,6 +167,23 @@ fn options(knob: &'static Knob) -> Vec<Arg> {
                 .long_help(format!(
                     "{}, {}\n\nMore {unit}: {}.\nFewer {unit}: {}.\n\nThe kernel's counterpart is {}.\n\n[default: {}]",
                     knob.summary, knob.range(), knob.up, knob.down, knob.kernel, knob.default
+                )),
+        ],
+        Domain::Choice { words } => vec![
+            option(knob.option)
+                .value_name("WORD")
+                .value_parser(|text: &str| knob.parse(text))
+                .help(format!("{}: {} [default: {}]", knob.summary, knob.range(), knob.default))
+                .long_help(format!(
+                    "{}: {}\n\nFrom {} towards {}: {}.\nThe other way: {}.\n\nThe kernel's counterpart is {}.\n\n[default: {}]",
+                    knob.summary,
+                    knob.range(),
+                    words[0],
+                    words[words.len() - 1],
+                    knob.up,
+                    knob.down,
+                    knob.kernel,
+                    knob.default
                 )),
         ],
         Domain::Switch { off } => vec![

@@ -12,13 +12,13 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use log::{debug, info};
 
-use crate::knobs::{Domain, KNOBS, Knob, Setting};
+use crate::knobs::{KNOBS, Knob, Setting};
 
 const FEATURES: &str = "sys/kernel/debug/sched/features";
 const BASE_SLICE: &str = "sys/kernel/debug/sched/base_slice_ns";
 
 /// The flags that no knob of ours stands for, and why.
-pub static WITHOUT_KNOB: [(&str, &str); 18] = [
+pub static WITHOUT_KNOB: [(&str, &str); 17] = [
     ("CACHE_HOT_BUDDY", "load balancer of the fair class"),
     (
         "PARANOID_AVG",
@@ -26,10 +26,6 @@ pub static WITHOUT_KNOB: [(&str, &str); 18] = [
     ),
     ("HRTICK_DL", "deadline class"),
     ("NONTASK_CAPACITY", "load tracking"),
-    (
-        "TTWU_QUEUE",
-        "the kernel's own flag works on our wakeups too, a knob is planned",
-    ),
     ("SIS_UTIL", "the fair class's search for an idle CPU"),
     ("WARN_DOUBLE_CLOCK", "kernel debugging"),
     ("RT_PUSH_IPI", "realtime class"),
@@ -128,10 +124,11 @@ fn split_value(word: &str) -> (&str, u64) {
     word.strip_prefix("NO_").map_or((word, 1), |flag| (flag, 0))
 }
 
+/// The knobs that stand for a flag. Of ttwu_queue off is 0 and the kernel's own way is 1, too.
 fn switches() -> impl Iterator<Item = &'static Knob> {
     KNOBS
         .iter()
-        .filter(|knob| matches!(knob.domain, Domain::Switch { .. }))
+        .filter(|knob| knob.kernel == knob.name.to_uppercase())
 }
 
 fn switch_of(flag: &str) -> Option<&'static Knob> {
@@ -208,13 +205,6 @@ mod tests {
         known.sort_unstable();
         flags.sort_unstable();
         assert_eq!(known, flags);
-    }
-
-    #[test]
-    fn a_switch_bears_its_flags_name() {
-        for knob in switches() {
-            assert_eq!(knob.kernel, knob.name.to_uppercase());
-        }
     }
 
     #[test]
@@ -296,6 +286,7 @@ mod tests {
             place_lag: false,
             next_buddy: true,
             hrtick: false,
+            ttwu_queue: 0,
             ..Knobs::defaults(8)
         };
         assert_eq!(machine.knobs(), expected);

@@ -22,6 +22,11 @@ pub enum Domain {
         /// Largest value.
         max: u64,
     },
+    /// One of these words; the value is its place in the list.
+    Choice {
+        /// The words.
+        words: &'static [&'static str],
+    },
 }
 
 /// One switchable rule.
@@ -77,10 +82,43 @@ pub struct Knobs {
     pub pick_buddy: bool,
     /// A request ends on time instead of at the next tick.
     pub hrtick: bool,
+    /// When a wakeup may leave the task's home node, see [`NUMA_SPILL`].
+    pub numa_spill: u64,
+    /// A wakeup whose waker is about to sleep may take the waker's CPU.
+    pub wake_sync: bool,
+    /// A wakeup may go near its waker.
+    pub wake_affine: bool,
+    /// How long a task waits before an idle CPU of its LLC takes it, us.
+    pub steal_delay_llc_us: u64,
+    /// The same for an idle CPU of another LLC of its node, us.
+    pub steal_delay_node_us: u64,
+    /// The same for an idle CPU of the nearest other node, us.
+    pub steal_delay_remote_us: u64,
+    /// How long a task that ran counts as cache-hot, us.
+    pub migration_cost_us: u64,
+    /// By how much busy CPUs may differ in service per weight, us; 0: they are not balanced.
+    pub balance_us: u64,
+    /// How often a busy CPU looks, ms.
+    pub balance_interval_ms: u64,
+    /// Where a forked task starts, see [`SPREAD`].
+    pub fork_balance: u64,
+    /// Where a task goes on that executes another program, see [`SPREAD`].
+    pub exec_balance: u64,
+    /// Who queues a remote wakeup, see [`TTWU_QUEUE`].
+    pub ttwu_queue: u64,
 }
 
+/// Values of numa_spill, as `enum numa_spill` in `bpf/intf.h`.
+pub const NUMA_SPILL: &[&str] = &["never", "idle_core", "idle"];
+
+/// Values of fork_balance and exec_balance, as `enum spread`.
+pub const SPREAD: &[&str] = &["off", "least_loaded", "round_robin"];
+
+/// Values of ttwu_queue, as `enum ttwu_queue`.
+pub const TTWU_QUEUE: &[&str] = &["off", "kernel", "delayed", "always"];
+
 /// Every knob, in the order in which help and reports show them.
-pub static KNOBS: [Knob; 12] = [
+pub static KNOBS: [Knob; 24] = [
     Knob {
         name: "slice_us",
         option: "slice-us",
@@ -249,6 +287,178 @@ pub static KNOBS: [Knob; 12] = [
         get: |k| u64::from(k.hrtick),
         set: |k, v| k.hrtick = v != 0,
     },
+    Knob {
+        name: "numa_spill",
+        option: "numa-spill",
+        domain: Domain::Choice { words: NUMA_SPILL },
+        default: "idle",
+        kernel: "none",
+        summary: "When a wakeup that finds no idle CPU on the task's home node may leave it",
+        up: "it goes to any idle CPU of another node, nearest first: wakeup latency",
+        down: "it waits at home, or leaves for a whole idle core only: memory stays near",
+        get: |k| k.numa_spill,
+        set: |k, v| k.numa_spill = v,
+    },
+    Knob {
+        name: "wake_sync",
+        option: "wake-sync",
+        domain: Domain::Switch {
+            off: "no-wake-sync",
+        },
+        default: "on",
+        kernel: "none",
+        summary: "A wakeup whose waker is about to sleep may take the waker's CPU",
+        up: "the wakee runs on the waker's warm cache, and no idle CPU is woken: throughput of pairs that take turns",
+        down: "it looks for an idle CPU as any other: latency where a waker announces a sleep and runs on",
+        get: |k| u64::from(k.wake_sync),
+        set: |k, v| k.wake_sync = v != 0,
+    },
+    Knob {
+        name: "wake_affine",
+        option: "wake-affine",
+        domain: Domain::Switch {
+            off: "no-wake-affine",
+        },
+        default: "on",
+        kernel: "none",
+        summary: "A wakeup may go near its waker",
+        up: "without an idle CPU at home the less loaded of the previous and the waker's CPU: wakees follow their wakers",
+        down: "always near the previous CPU: caches of the wakee stay warm",
+        get: |k| u64::from(k.wake_affine),
+        set: |k, v| k.wake_affine = v != 0,
+    },
+    Knob {
+        name: "steal_delay_llc_us",
+        option: "steal-delay-llc-us",
+        domain: Domain::Number {
+            unit: "us",
+            min: 0,
+            max: 1000000,
+        },
+        default: "0",
+        kernel: "none",
+        summary: "How long a task waits before an idle CPU of its LLC takes it",
+        up: "caches of a core stay warm, while CPUs idle",
+        down: "an idle CPU takes work at once: throughput, latency",
+        get: |k| k.steal_delay_llc_us,
+        set: |k, v| k.steal_delay_llc_us = v,
+    },
+    Knob {
+        name: "steal_delay_node_us",
+        option: "steal-delay-node-us",
+        domain: Domain::Number {
+            unit: "us",
+            min: 0,
+            max: 1000000,
+        },
+        default: "0",
+        kernel: "none",
+        summary: "The same for an idle CPU of another LLC of its node",
+        up: "tasks stay with their LLC",
+        down: "work spreads over the node at once",
+        get: |k| k.steal_delay_node_us,
+        set: |k, v| k.steal_delay_node_us = v,
+    },
+    Knob {
+        name: "steal_delay_remote_us",
+        option: "steal-delay-remote-us",
+        domain: Domain::Number {
+            unit: "us",
+            min: 0,
+            max: 1000000,
+        },
+        default: "500",
+        kernel: "none",
+        summary: "The same for an idle CPU of another node; longer for a farther one, by distance",
+        up: "tasks stay with their memory",
+        down: "work spreads over the machine at once",
+        get: |k| k.steal_delay_remote_us,
+        set: |k, v| k.steal_delay_remote_us = v,
+    },
+    Knob {
+        name: "migration_cost_us",
+        option: "migration-cost-us",
+        domain: Domain::Number {
+            unit: "us",
+            min: 0,
+            max: 1000000,
+        },
+        default: "500",
+        kernel: "migration_cost_ns",
+        summary: "How long a queued task that ran counts as cache-hot and is left to its CPU",
+        up: "fewer migrations of warm tasks",
+        down: "work is shared sooner",
+        get: |k| k.migration_cost_us,
+        set: |k, v| k.migration_cost_us = v,
+    },
+    Knob {
+        name: "balance_us",
+        option: "balance-us",
+        domain: Domain::Number {
+            unit: "us",
+            min: 0,
+            max: 1000000,
+        },
+        default: "10000",
+        kernel: "none",
+        summary: "By how much busy CPUs may differ in service per weight before one pulls a task; 0: not balanced",
+        up: "fewer migrations",
+        down: "tasks get equal service on unequally filled CPUs within a shorter time",
+        get: |k| k.balance_us,
+        set: |k, v| k.balance_us = v,
+    },
+    Knob {
+        name: "balance_interval_ms",
+        option: "balance-interval-ms",
+        domain: Domain::Number {
+            unit: "ms",
+            min: 1,
+            max: 10000,
+        },
+        default: "8",
+        kernel: "none",
+        summary: "How often a busy CPU compares itself with others",
+        up: "only an imbalance that lasts moves a task: tails",
+        down: "an imbalance is gone sooner: fairness over short times",
+        get: |k| k.balance_interval_ms,
+        set: |k, v| k.balance_interval_ms = v,
+    },
+    Knob {
+        name: "fork_balance",
+        option: "fork-balance",
+        domain: Domain::Choice { words: SPREAD },
+        default: "least_loaded",
+        kernel: "none",
+        summary: "On which node a forked task starts",
+        up: "on the least loaded one, or on each in turn: new tasks spread before they touch memory",
+        down: "near its parent: what it shares with that stays near",
+        get: |k| k.fork_balance,
+        set: |k, v| k.fork_balance = v,
+    },
+    Knob {
+        name: "exec_balance",
+        option: "exec-balance",
+        domain: Domain::Choice { words: SPREAD },
+        default: "off",
+        kernel: "none",
+        summary: "On which node a task goes on when it executes another program, and has no memory yet",
+        up: "on the least loaded one, or on each in turn: jobs of a shell spread at once",
+        down: "where it was forked",
+        get: |k| k.exec_balance,
+        set: |k, v| k.exec_balance = v,
+    },
+    Knob {
+        name: "ttwu_queue",
+        option: "ttwu-queue",
+        domain: Domain::Choice { words: TTWU_QUEUE },
+        default: "kernel",
+        kernel: "TTWU_QUEUE",
+        summary: "Who queues the wakeup of a task on another CPU",
+        up: "that CPU, by interrupt (kernel) or from a list (delayed: of tasks that still owe; always): the waker is done sooner",
+        down: "off: the waker, under that CPU's lock: no interrupt",
+        get: |k| k.ttwu_queue,
+        set: |k, v| k.ttwu_queue = v,
+    },
 ];
 
 impl Knob {
@@ -257,19 +467,18 @@ impl Knob {
         match self.domain {
             Domain::Switch { .. } => "on or off".to_string(),
             Domain::Number { unit, min, max } => format!("{min}..={max} {unit}"),
+            Domain::Choice { words } => words.join(", "),
         }
     }
 
-    /// Reads a value in the knob's unit, or `on` and `off`.
+    /// Reads a value in the knob's unit, one of its words, or `on` and `off`.
     ///
     /// # Errors
     /// Says what is accepted when `text` is none of it.
     pub fn parse(&self, text: &str) -> Result<u64, String> {
         let value = match self.domain {
-            Domain::Switch { .. } => ["off", "on"]
-                .iter()
-                .position(|s| *s == text)
-                .map(|v| v as u64),
+            Domain::Switch { .. } => position(&["off", "on"], text),
+            Domain::Choice { words } => position(words, text),
             Domain::Number { min, max, .. } => {
                 text.parse().ok().filter(|v| (min..=max).contains(v))
             }
@@ -282,8 +491,13 @@ impl Knob {
         match self.domain {
             Domain::Switch { .. } => if value == 0 { "off" } else { "on" }.to_string(),
             Domain::Number { unit, .. } => format!("{value} {unit}"),
+            Domain::Choice { words } => words.get(value as usize).unwrap_or(&"?").to_string(),
         }
     }
+}
+
+fn position(words: &[&str], text: &str) -> Option<u64> {
+    words.iter().position(|w| *w == text).map(|v| v as u64)
 }
 
 impl Knobs {
@@ -303,6 +517,18 @@ impl Knobs {
             next_buddy: false,
             pick_buddy: true,
             hrtick: true,
+            numa_spill: 2,
+            wake_sync: true,
+            wake_affine: true,
+            steal_delay_llc_us: 0,
+            steal_delay_node_us: 0,
+            steal_delay_remote_us: 500,
+            migration_cost_us: 500,
+            balance_us: 10_000,
+            balance_interval_ms: 8,
+            fork_balance: 1,
+            exec_balance: 0,
+            ttwu_queue: 1,
         }
     }
 
@@ -352,9 +578,14 @@ fn defaults_are_what_the_table_says_and_within_its_ranges() {
     for knob in &KNOBS {
         let value = Knobs::defaults(8).get(knob);
         match knob.domain {
-            Domain::Switch { .. } => assert_eq!(knob.format(value), knob.default, "{}", knob.name),
+            Domain::Switch { .. } | Domain::Choice { .. } => {
+                assert_eq!(knob.format(value), knob.default, "{}", knob.name)
+            }
             Domain::Number { min, max, .. } => {
-                assert!((min..=max).contains(&value), "{}", knob.name)
+                assert!((min..=max).contains(&value), "{}", knob.name);
+                if let Ok(default) = knob.default.parse::<u64>() {
+                    assert_eq!(value, default, "{}", knob.name);
+                }
             }
         }
     }
@@ -382,6 +613,7 @@ fn options_are_the_names_with_dashes_and_numbers_end_in_their_unit() {
         match knob.domain {
             Domain::Switch { off } => assert_eq!(off, format!("no-{}", knob.option)),
             Domain::Number { unit, .. } => assert!(knob.name.ends_with(unit)),
+            Domain::Choice { words } => assert!(words.len() > 2, "{}", knob.name),
         }
     }
 }
@@ -406,6 +638,13 @@ fn values_outside_the_range_are_refused_with_the_range() {
     assert_eq!(
         KNOBS[1].parse("yes"),
         Err("place_lag takes on or off".to_string())
+    );
+    let spill = KNOBS.iter().find(|knob| knob.name == "numa_spill");
+    let spill = spill.expect("a knob");
+    assert_eq!(spill.parse("idle_core"), Ok(1));
+    assert_eq!(
+        spill.parse("on"),
+        Err("numa_spill takes never, idle_core, idle".to_string())
     );
 }
 

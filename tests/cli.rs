@@ -217,16 +217,20 @@ fn assert_rule(cells: &str) {
 #[test]
 fn readme_has_a_rule_for_every_knob_with_its_kernel_counterpart() {
     for knob in &KNOBS {
-        match knob.domain {
-            Domain::Switch { .. } => assert_rule(&format!(
-                "| `{}` | `--[no-]{}` | {} | ",
-                knob.kernel, knob.option, knob.default
-            )),
-            Domain::Number { min, max, .. } => assert_rule(&format!(
-                "| `{}` | `--{} N` ({min}..{max}) | ",
-                knob.kernel, knob.option
-            )),
-        }
+        let kernel = match knob.kernel {
+            "none" => String::new(),
+            name => format!("| `{name}` "),
+        };
+        let option = match knob.domain {
+            Domain::Switch { .. } => format!("`--[no-]{}`", knob.option),
+            Domain::Number { min, max, .. } => format!("`--{} N` ({min}..{max})", knob.option),
+            Domain::Choice { words } => format!("`--{}` {}", knob.option, words.join("/")),
+        };
+        let default = match knob.name {
+            "slice_us" => "",
+            _ => knob.default,
+        };
+        assert_rule(&format!("{kernel}| {option} | {default}"));
     }
 }
 
