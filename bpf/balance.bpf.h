@@ -1,87 +1,182 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Work conservation, basic form. A CPU about to idle takes a queued task of the nearest CPU that has
- * one: own LLC, own node, then the others in cpu_order[]. A task that is queued although a CPU idles
- * wakes that CPU.
+ * Busy CPUs against each other: equal service per weight in the long run. A CPU whose global virtual time
+ * (gvt.bpf.h) is ahead of another's by more than balance_ns, twice in a row, pulls one of the tasks that
+ * wait there at its next dispatch. The bound is twice as wide for another LLC of the node, and grows with
+ * distance beyond it. A pulled task keeps its place in global virtual time, as lag: it was served less than
+ * those it joins.
  *
- * Limits. Looks at every CPU when nobody has work to give; knows no distances between nodes; busy CPUs
- * are not balanced against each other.
+ * Slow on purpose. Service that is uneven for some milliseconds evens out by itself where tasks sleep; each
+ * pull costs a cache. A pull must not turn the imbalance around by more than it was: a task too heavy for
+ * that stays where it is.
+ *
+ * Cost. Nothing but a mean, unless tasks wait; then the CPUs of the LLC that have some, one mean for each
+ * chunk of the node, and for each of one other node, in turn, nearest first.
  */
 #ifndef __EEVDFX_BALANCE_BPF_H
 #define __EEVDFX_BALANCE_BPF_H
 
-/* Lockless: a wrong answer costs one look into empty queues, or a task found by the next one. */
-static __always_inline bool has_waiting(s32 cpu)
+#define BALANCE_AHEAD 2
+#define PULL_SCAN_MAX 32
+
+/* The CPU with waiting tasks that is farthest behind, -1: none is behind @bound. */
+__noinline int behind_in_chunk(s32 cpu, u32 chunk, u64 bound)
 {
-	struct runq *rq = runq_of(cpu);
+	u32 first = chunk_topo[chunk & (EEVDFX_MAX_CPUS - 1)].first, i;
+	u64 bits = chunk_of(chunk)->waiting;
+	s32 behind = -1;
 
-	return rq && rq->nr > (rq->curr_since ? 1 : 0);
-}
-
-/* move_to_local skips the tasks that may not run here. */
-static __always_inline bool steal_from(s32 cpu)
-{
-	return has_waiting(cpu) && (scx_bpf_dsq_move_to_local(dsq_ready(cpu), 0) ||
-				    scx_bpf_dsq_move_to_local(dsq_wait(cpu), 0));
-}
-
-/* Positions [first, end) of cpu_order[] without [skip_first, skip_end), which had its turn. */
-static __always_inline bool steal_in(s32 cpu, u32 first, u32 end, u32 skip_first, u32 skip_end)
-{
-	u32 pos;
-
-	bpf_for(pos, first, end) {
+	bpf_for(i, 0, 64) {
+		struct runq *rq;
 		s32 victim;
 
-		if (pos >= skip_first && pos < skip_end)
+		if (!bits)
+			break;
+		victim = cpu_order[(first + lowest_bit(bits)) & (EEVDFX_MAX_CPUS - 1)];
+		bits &= bits - 1;
+		rq = runq_of(victim);
+		if (!rq || victim == cpu || !eevdf_before(gvt_of(rq), bound) ||
+		    !has_waiting(victim))
 			continue;
-		victim = cpu_order[pos & (EEVDFX_MAX_CPUS - 1)];
-		if (victim != cpu && steal_from(victim))
-			return true;
+		bound = gvt_of(rq);
+		behind = victim;
 	}
-	return false;
+	return behind;
 }
 
-/* Positions at which the chunks [chunk, end) begin and end. */
-static __always_inline u32 first_pos(u32 chunk)
+/* The same in the chunk of @node, but for the own LLC, whose mean is farthest behind. */
+__noinline int behind_in_node(s32 cpu, u32 node, u64 bound)
 {
-	return chunk_topo[chunk & (EEVDFX_MAX_CPUS - 1)].first;
+	const volatile struct node_topo *n = &node_topo[node & (EEVDFX_MAX_NODES - 1)];
+	const volatile struct cpu_topo *t = topo_of(cpu);
+	u32 block, chunk, i, behind = EEVDFX_MAX_CPUS;
+	u64 least = bound;
+
+	bpf_for(block, n->block_first, n->block_end) {
+		u64 bits = block_of(block)->waiting;
+		u32 first = n->chunk_first + 64 * (block - n->block_first);
+
+		bpf_for(i, 0, 64) {
+			if (!bits)
+				break;
+			chunk = first + lowest_bit(bits);
+			bits &= bits - 1;
+			if ((chunk >= t->llc_first && chunk < t->llc_end) ||
+			    !eevdf_before(chunk_of(chunk)->mean.gvt, least))
+				continue;
+			least = chunk_of(chunk)->mean.gvt;
+			behind = chunk;
+		}
+	}
+	if (behind == EEVDFX_MAX_CPUS)
+		return -1;
+	return behind_in_chunk(cpu, behind, bound);
 }
 
-static __always_inline u32 end_pos(u32 end)
+__noinline int behind(s32 cpu, u64 gvt)
 {
-	return chunk_topo[(end - 1) & (EEVDFX_MAX_CPUS - 1)].end;
-}
-
-/* Global for the verifier's sake, see pick.bpf.h. */
-__noinline bool steal(s32 cpu)
-{
-	const volatile struct cpu_topo *t = &cpu_topo[cpu & (EEVDFX_MAX_CPUS - 1)];
+	const volatile struct cpu_topo *t = topo_of(cpu);
 	const volatile struct node_topo *n = &node_topo[t->node & (EEVDFX_MAX_NODES - 1)];
-	u32 llc_first = first_pos(t->llc_first), llc_end = end_pos(t->llc_end);
-	u32 node_first = first_pos(n->chunk_first), node_end = end_pos(n->chunk_end);
+	struct runq *rq = runq_of(cpu);
+	s32 victim = -1;
+	u32 node, turn;
+	u64 hops;
 
-	if (steal_in(cpu, llc_first, llc_end, 0, 0) ||
-	    steal_in(cpu, node_first, node_end, llc_first, llc_end) ||
-	    steal_in(cpu, 0, nr_cpu_ids, node_first, node_end)) {
-		stat_inc(STAT_PICK_STEAL);
-		return true;
+	if (!rq)
+		return -1;
+	bpf_for(turn, t->llc_first, t->llc_end) {
+		victim = behind_in_chunk(cpu, turn, gvt - knobs.balance_ns);
+		if (victim >= 0)
+			return victim;
+	}
+	victim = behind_in_node(cpu, t->node, gvt - 2 * knobs.balance_ns);
+	if (victim >= 0 || !n->nr_order)
+		return victim;
+	turn = rq->balance_turn++ % n->nr_order;
+	node = n->order[turn & (EEVDFX_MAX_NODES - 1)];
+	hops = n->dist[node & (EEVDFX_MAX_NODES - 1)] - 10;
+	return behind_in_node(cpu, node, gvt - knobs.balance_ns * 2 * hops / 10);
+}
+
+/* ops.tick of @p, alone on its CPU or not. */
+__noinline int balance_look(s32 cpu)
+{
+	struct runq *rq = runq_of(cpu);
+	u64 now = scx_bpf_now();
+	s32 victim;
+	u64 gvt;
+
+	if (!rq || !knobs.balance_ns || !rq->nr)
+		return 0;
+	rq->balance_at = now + knobs.balance_interval_ns;
+	gvt = gvt_tick(rq, cpu, now);
+	victim = behind(cpu, gvt);
+	if (victim < 0) {
+		rq->ahead = 0;
+		return 0;
+	}
+	if (++rq->ahead < BALANCE_AHEAD)
+		return 0;
+	rq->ahead = 0;
+	rq->pull_from = victim + 1;
+	return 1;
+}
+
+static __always_inline void balance_tick(struct runq *rq, struct task_struct *p, s32 cpu)
+{
+	if (eevdf_before(scx_bpf_now(), rq->balance_at))
+		return;
+	/* Alone it would not come to a dispatch for long. */
+	if (balance_look(cpu) && rq->nr == 1)
+		scx_bpf_task_set_slice(p, 0);
+}
+
+/* From the end of a queue: those that would run last. */
+static __always_inline bool pull_queue(struct runq *rq, s32 cpu, const struct runq *src, u64 dsq_id,
+				       u64 now)
+{
+	struct task_struct *p;
+
+	rq->scanned = 0;
+	bpf_for_each(scx_dsq, p, dsq_id, SCX_DSQ_ITER_REV) {
+		struct task_ctx *tctx;
+
+		if (++rq->scanned > PULL_SCAN_MAX)
+			break;
+		tctx = task_ctx_of(p);
+		if (!tctx || !may_run_on(p, cpu) ||
+		    eevdf_before(now, tctx->ran_at + knobs.migration_cost_ns) ||
+		    !eevdf_pull_helps(rq->eq.sum_weight, src->eq.sum_weight, tctx->se.weight))
+			continue;
+		tctx->pulled = true;
+		rq->pulled = (u64)p;
+		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
+			return true;
+		tctx->pulled = false;
+		rq->pulled = 0;
 	}
 	return false;
 }
 
-/* @p was queued without a search for an idle CPU: let one that idles come and take it. */
-static __always_inline void kick_idle_for(struct task_struct *p)
+/* In dispatch. It fails if what waits there may not, need not or should not move: another time. */
+__noinline bool balance_pull(s32 cpu)
 {
-	s32 cpu;
+	struct runq *rq = runq_of(cpu), *src;
+	u64 now = scx_bpf_now();
+	s32 victim;
 
-	if (p->nr_cpus_allowed == 1 || is_migration_disabled(p))
-		return;
-	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	if (cpu >= 0) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		stat_inc(STAT_IDLE_KICK);
-	}
+	if (!rq || !rq->pull_from)
+		return false;
+	victim = rq->pull_from - 1;
+	rq->pull_from = 0;
+	src = runq_of(victim);
+	if (!src || !has_waiting(victim))
+		return false;
+	if (!pull_queue(rq, cpu, src, dsq_wait(victim), now) &&
+	    !pull_queue(rq, cpu, src, dsq_ready(victim), now))
+		return false;
+	stat_inc(STAT_PULL);
+	return true;
 }
 
 #endif /* __EEVDFX_BALANCE_BPF_H */

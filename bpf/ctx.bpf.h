@@ -63,6 +63,15 @@ struct runq {
 	u64 direct_deadline;
 	u32 direct_ticks; /* how long */
 
+	/* gvt.bpf.h, balance.bpf.h, steal.bpf.h. Written by the owner only. */
+	u64 gvt_off; /* V + gvt_off: comparable with other CPUs */
+	u64 balance_at; /* when to look for one that is behind */
+	u32 ahead; /* how often in a row one was */
+	u32 balance_turn; /* which other node to look at */
+	s32 pull_from; /* 1 + the CPU to pull a task from, 0: none */
+	u64 pulled; /* address of a task that was pulled and has not run yet */
+	u64 steal_at; /* when the first task is old enough to be stolen, 0: none seen */
+
 	u32 scanned; /* by the loop that runs, see pick.bpf.h. Owner only. */
 	u64 rescue_at; /* jiffies of the next look for a task that waits too long. Owner only. */
 } __attribute__((aligned(128)));
@@ -73,6 +82,26 @@ struct {
 	__type(key, u32);
 	__type(value, struct runq);
 } runqs SEC(".maps");
+
+struct gvt_mean {
+	u64 gvt;
+	u64 at; /* when it was updated */
+};
+
+/* Up to 64 CPUs of one LLC. */
+struct chunk {
+	u64 waiting; /* a bit per CPU that has tasks to give, see waiting.bpf.h */
+	struct gvt_mean mean __attribute__((aligned(64))); /* apart: waiting is read more often */
+} __attribute__((aligned(128)));
+
+/* Up to 64 chunks of one node. */
+struct block {
+	u64 waiting; /* a bit per chunk */
+} __attribute__((aligned(128)));
+
+struct chunk chunks[EEVDFX_MAX_CPUS];
+struct block blocks[EEVDFX_MAX_BLOCKS];
+struct gvt_mean machine_mean __attribute__((aligned(128)));
 
 struct hrtick {
 	struct bpf_timer timer;
@@ -88,6 +117,8 @@ struct {
 struct task_ctx {
 	struct eevdf_se se;
 	u64 sum_exec_ns; /* p->se.sum_exec_runtime when last charged */
+	u64 ready_at; /* waits since */
+	u64 ran_at; /* last ran until */
 	s32 cpu; /* whose runq holds or last held it */
 	u32 slice_entry; /* 1 + its entry in runq.slices, 0: none */
 	u32 idle_gen; /* of that runq when the task went to sleep owing */
@@ -98,6 +129,7 @@ struct task_ctx {
 	bool forked; /* never been runnable */
 	bool searched; /* select_cpu looked for an idle CPU on this wakeup */
 	bool sync; /* WF_SYNC: the waker said that it is about to sleep */
+	bool pulled; /* on its way to a CPU that is ahead: keeps its place in global virtual time */
 	bool eligible; /* at its last join or charge: which queue to try first */
 };
 

@@ -514,4 +514,29 @@ static inline enum eevdf_wakeup eevdf_wakeup(const struct eevdf_se *se,
 									   : EEVDF_WAKEUP_WAITS;
 }
 
+/*
+ * Balance of CPUs, see bpf/gvt.bpf.h. A mean of points in virtual time that come one by one and all move
+ * forward: an eighth of the way to each.
+ */
+static inline u64 eevdf_follow(u64 mean, u64 point)
+{
+	return mean + (u64)((s64)(point - mean) / 8);
+}
+
+/* @point, or what is nearest to it within @limit of @mean. */
+static inline u64 eevdf_near(u64 mean, u64 point, s64 limit)
+{
+	return mean + (u64)eevdf_clamp((s64)(point - mean), limit);
+}
+
+/*
+ * May a task of @weight move from a CPU with @src runnable weight to one with @dst, which is ahead? A task
+ * that makes up most of the load of its CPU would only take the imbalance along, unless the destination
+ * has room for it. Any other may turn it around: the balance is then one over time.
+ */
+static inline bool eevdf_pull_helps(u64 dst, u64 src, u32 weight)
+{
+	return dst < src && (2 * (u64)weight <= src || dst + weight <= src);
+}
+
 #endif /* __EEVDFX_EEVDF_H */

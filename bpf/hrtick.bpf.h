@@ -59,6 +59,24 @@ static __always_inline void hrtick_arm(struct runq *rq, s32 cpu)
 	stat_inc(STAT_HRTICK_ARM);
 }
 
+/* The same timer for a CPU that idles until @at. */
+static __always_inline void hrtick_arm_at(struct runq *rq, s32 cpu, u64 at)
+{
+	u64 now = scx_bpf_now();
+	struct hrtick *t;
+	u32 key = cpu;
+
+	if (rq->hrtick_at && !eevdf_before(at, rq->hrtick_at) &&
+	    eevdf_before(now, rq->hrtick_at + HRTICK_LOST_NS))
+		return;
+	t = bpf_map_lookup_elem(&hrticks, &key);
+	if (!t)
+		return;
+	if (eevdf_before(at, now + HRTICK_MIN_NS))
+		at = now + HRTICK_MIN_NS;
+	rq->hrtick_at = bpf_timer_start(&t->timer, at - now, 0) ? 0 : at;
+}
+
 /*
  * Would the pick take the task that waits on the local DSQ, which the core runs without asking? From the
  * owner, or without its rq lock from the timer: a turn may then end early or at the next tick.
@@ -89,6 +107,10 @@ static int hrtick_fire(void *map, u32 *cpu, struct hrtick *t)
 	if (!rq)
 		return 0;
 	rq->hrtick_at = 0;
+	if (!rq->nr && rq->steal_at) {
+		scx_bpf_kick_cpu(*cpu, SCX_KICK_IDLE);
+		return 0;
+	}
 	if (rq->nr < 2 || !rq->curr_since)
 		return 0;
 	if (eevdf_before(scx_bpf_now(), rq->curr_end)) {

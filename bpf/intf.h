@@ -123,11 +123,14 @@ enum stat_idx {
 	STAT_ENQ_WAIT, /* queued by vruntime, not eligible yet */
 	STAT_ENQ_NOCTX, /* no task context to be had: local DSQ, default slice */
 
-	/* every dispatch that found work: KEEP + PICK + FALLBACK + STEAL */
+	/* every dispatch that found work: KEEP + READY + FALLBACK + STEAL_* + PULL */
 	STAT_PICK_KEEP, /* the previous task goes on */
 	STAT_PICK_READY, /* the eligible task with the earliest deadline */
 	STAT_PICK_FALLBACK, /* none was eligible: the one nearest to it */
-	STAT_PICK_STEAL, /* own queues empty: a task of another CPU */
+	STAT_STEAL_LLC, /* own queues empty: a task of another CPU of the LLC, */
+	STAT_STEAL_NODE, /* of the node, */
+	STAT_STEAL_REMOTE, /* of another node */
+	STAT_PULL, /* a task of a busy CPU that is behind in service per weight */
 
 	/* upkeep of the two queues */
 	STAT_PROMOTE, /* WAIT -> READY */

@@ -15,11 +15,14 @@
 #include "knobs.bpf.h"
 #include "ctx.bpf.h"
 #include "task.bpf.h"
+#include "waiting.bpf.h"
+#include "gvt.bpf.h"
 #include "runq.bpf.h"
 #include "hrtick.bpf.h"
+#include "steal.bpf.h"
+#include "balance.bpf.h"
 #include "pick.bpf.h"
 #include "idle.bpf.h"
-#include "balance.bpf.h"
 #include "preempt.bpf.h"
 #include "dump.bpf.h"
 
@@ -115,7 +118,7 @@ void BPF_STRUCT_OPS(eevdfx_dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 	if (!pick_without_prev(rq, cpu))
-		steal(cpu);
+		steal(rq, cpu);
 }
 
 void BPF_STRUCT_OPS(eevdfx_running, struct task_struct *p)
@@ -132,6 +135,7 @@ void BPF_STRUCT_OPS(eevdfx_running, struct task_struct *p)
 	tctx->sum_exec_ns = p->se.sum_exec_runtime;
 	if (rq->next == (u64)p)
 		rq->next = 0;
+	rq->pulled = 0;
 	start_window(rq, p, tctx, cpu, runq_protect(rq, p, tctx));
 	check_direct(rq, p, tctx, cpu);
 }
@@ -162,6 +166,7 @@ void BPF_STRUCT_OPS(eevdfx_stopping, struct task_struct *p, bool runnable)
 	runq_set_verdict(rq, p, tctx, EEVDF_WAKEUP_WAITS, false);
 	rescue_note(rq, p);
 	tctx->running = false;
+	tctx->ready_at = tctx->ran_at = scx_bpf_now();
 	rq->curr_since = 0;
 }
 

@@ -275,6 +275,8 @@ static __always_inline void pick_with_prev(struct runq *rq, s32 cpu, struct task
 {
 	u64 avg = runq_charge(rq, prev, tctx);
 
+	if (rq->pull_from && balance_pull(cpu))
+		return;
 	if (rq->nr == 1) {
 		keep(rq, prev, tctx, cpu);
 		return;
@@ -310,6 +312,8 @@ static __always_inline bool pick_without_prev(struct runq *rq, s32 cpu)
 
 	if (!rq->nr)
 		return false;
+	if (rq->pull_from && balance_pull(cpu))
+		return true;
 	if (rq->nr > 1) {
 		if (rescue(rq, cpu))
 			return true;

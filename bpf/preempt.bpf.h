@@ -89,7 +89,7 @@ static __always_inline void queue_task(struct runq *rq, struct task_struct *p, s
 
 	runq_forget_direct(rq, p);
 	rq->requeued = 0;
-	if (rq->nr == 1) {
+	if (rq->nr == 1 && !rq->pulled) {
 		stat_inc(STAT_ENQ_DIRECT);
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, CORE_SLICE_NS, enq_flags);
 		return;
@@ -111,6 +111,8 @@ static __always_inline void queue_task(struct runq *rq, struct task_struct *p, s
 		hrtick_arm(rq, cpu);
 		return;
 	}
+	if (p->nr_cpus_allowed > 1 && !is_migration_disabled(p))
+		waiting_set(cpu);
 	if (v->eligible) {
 		stat_inc(STAT_ENQ_READY);
 		scx_bpf_dsq_insert_vtime(p, dsq_ready(cpu), CORE_SLICE_NS, v->deadline, enq_flags);
@@ -139,7 +141,10 @@ static __always_inline void tick(struct runq *rq, struct task_struct *p)
 	struct task_ctx *tctx;
 	u64 now, vruntime;
 
-	if (rq->nr < 2 || !rq->curr_since)
+	if (!rq->curr_since)
+		return;
+	balance_tick(rq, p, scx_bpf_task_cpu(p));
+	if (rq->nr < 2)
 		return;
 	now = scx_bpf_now();
 	vruntime = runq_curr_vruntime(rq, runq_uncharged_ns(rq, now));

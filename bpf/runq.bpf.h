@@ -14,14 +14,6 @@
 #ifndef __EEVDFX_RUNQ_BPF_H
 #define __EEVDFX_RUNQ_BPF_H
 
-/* Service the running task has had since its last charge. */
-static __always_inline u64 runq_uncharged_ns(const struct runq *rq, u64 now)
-{
-	u64 since = rq->curr_since;
-
-	return since ? time_delta(now, since) : 0;
-}
-
 /* The running task's, with the service since its last charge. */
 static __always_inline u64 runq_curr_vruntime(const struct runq *rq, u64 ran_ns)
 {
@@ -295,10 +287,12 @@ static __always_inline enum eevdf_wakeup runq_join(struct runq *rq, struct task_
 	tctx->owes = false;
 	tctx->cpu = cpu;
 	tctx->on_rq = true;
+	tctx->ready_at = now;
 	ran_ns = runq_uncharged_ns(rq, now);
 
 	bpf_spin_lock(&rq->lock);
 	if (!rq->nr) {
+		gvt_join(rq, cpu, rq->eq.zero_vruntime, now);
 		__runq_join(rq, tctx, rq->eq.zero_vruntime, 0, custom);
 		rq->avg_vruntime = tctx->se.vruntime;
 		bpf_spin_unlock(&rq->lock);
@@ -346,6 +340,7 @@ static __always_inline void runq_leave(struct runq *rq, struct task_struct *p,
 	if (tctx->running) {
 		ns = task_take_exec_ns(p, tctx);
 		tctx->running = false;
+		tctx->ran_at = rq->curr_since + ns;
 		rq->curr_since = 0;
 		if (!sleeps)
 			rq->requeued = (u64)p;
@@ -361,6 +356,7 @@ static __always_inline void runq_leave(struct runq *rq, struct task_struct *p,
 	bpf_spin_unlock(&rq->lock);
 
 	tctx->on_rq = false;
+	tctx->pulled = false;
 	tctx->owes = sleeps && knobs.delay_dequeue && tctx->se.vlag < 0;
 	if (!sleeps) {
 		eevdf_renew(&tctx->se, task_slice_ns(p, rq));
@@ -392,7 +388,8 @@ static __always_inline void runq_yield(struct runq *rq, struct task_struct *p,
 
 /*
  * @p is on @cpu but accounted elsewhere, or nowhere: lag and relative deadline go along, as
- * dequeue_entity() and place_entity() do it for a migrating task.
+ * dequeue_entity() and place_entity() do it for a migrating task. One that was pulled for the balance's
+ * sake has been served less than those here, and keeps its place beside them.
  */
 static __noinline enum eevdf_wakeup runq_migrate(struct runq *dst, struct task_struct *p,
 						 struct task_ctx *tctx, s32 cpu)
@@ -408,10 +405,15 @@ static __noinline enum eevdf_wakeup runq_migrate(struct runq *dst, struct task_s
 		bpf_spin_unlock(&src->lock);
 		task_keep_deadline(tctx);
 		runq_forget_direct(src, p);
+		if (tctx->pulled)
+			tctx->se.vlag =
+				eevdf_clamp(tctx->se.vlag + (s64)(gvt_of(dst) - gvt_of(src)),
+					    runq_lag_limit(dst, &tctx->se));
 		stat_inc(STAT_MIGRATE);
 	} else {
 		stat_inc(STAT_RACE);
 	}
+	tctx->pulled = false;
 	tctx->owes = false;
 	return runq_join(dst, p, tctx, cpu, true, now);
 }

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use crate::bpf::STATS_PER_CPU;
 
 /// Names of the counters, in order of enum stat_idx in bpf/intf.h (where each is explained).
-pub const LABELS: [&str; 19] = [
+pub const LABELS: [&str; 22] = [
     "enq_direct",
     "enq_preempt",
     "enq_ready",
@@ -24,7 +24,10 @@ pub const LABELS: [&str; 19] = [
     "pick_keep",
     "pick_ready",
     "pick_fallback",
-    "pick_steal",
+    "steal_llc",
+    "steal_node",
+    "steal_remote",
+    "pull",
     "promote",
     "demote",
     "rescue",
