@@ -99,9 +99,15 @@ struct block {
 	u64 waiting; /* a bit per chunk */
 } __attribute__((aligned(128)));
 
+/* A bit per node. Shared by all, written when the first chunk of a node gets or the last one lost its bit. */
+struct machine {
+	u64 waiting;
+	struct gvt_mean mean __attribute__((aligned(64)));
+} __attribute__((aligned(128)));
+
 struct chunk chunks[EEVDFX_MAX_CPUS];
 struct block blocks[EEVDFX_MAX_BLOCKS];
-struct gvt_mean machine_mean __attribute__((aligned(128)));
+struct machine machine;
 
 struct hrtick {
 	struct bpf_timer timer;

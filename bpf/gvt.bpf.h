@@ -52,7 +52,7 @@ static __always_inline void gvt_join(struct runq *rq, s32 cpu, u64 avg, u64 now)
 	const struct gvt_mean *mean = &chunk_of(topo_of(cpu)->chunk)->mean;
 
 	if (!gvt_is_fresh(mean, now))
-		mean = &machine_mean;
+		mean = &machine.mean;
 	if (gvt_is_fresh(mean, now) && eevdf_before(avg + rq->gvt_off, mean->gvt))
 		rq->gvt_off = mean->gvt - avg;
 }
@@ -67,12 +67,12 @@ static __always_inline u64 gvt_tick(struct runq *rq, s32 cpu, u64 now)
 	avg = eevdf_avg_vruntime(&rq->eq, ran_ns);
 	bpf_spin_unlock(&rq->lock);
 	gvt = avg + rq->gvt_off;
-	if (gvt_is_fresh(&machine_mean, now))
-		gvt = eevdf_near(machine_mean.gvt, gvt, GVT_BOUNDS * knobs.balance_ns);
+	if (gvt_is_fresh(&machine.mean, now))
+		gvt = eevdf_near(machine.mean.gvt, gvt, GVT_BOUNDS * knobs.balance_ns);
 	rq->gvt_off = gvt - avg;
 	gvt_follow(mean, gvt, now);
-	if (!eevdf_before(now, machine_mean.at + knobs.balance_interval_ns / 8))
-		gvt_follow(&machine_mean, gvt, now);
+	if (!eevdf_before(now, machine.mean.at + knobs.balance_interval_ns / 8))
+		gvt_follow(&machine.mean, gvt, now);
 	return gvt;
 }
 

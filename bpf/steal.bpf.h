@@ -139,35 +139,51 @@ __noinline bool steal_remote(s32 cpu)
 	u32 i;
 
 	bpf_for(i, 0, n->nr_order) {
-		u32 node = n->order[i & (EEVDFX_MAX_NODES - 1)];
-		u64 hops = n->dist[node & (EEVDFX_MAX_NODES - 1)] - 10;
+		u32 node = n->order[i & (EEVDFX_MAX_NODES - 1)] & (EEVDFX_MAX_NODES - 1);
+		u64 hops = n->dist[node] - 10;
 
-		if (steal_node(cpu, node, knobs.steal_delay_remote_ns * hops / 10))
+		if (!(machine.waiting & 1ULL << node))
+			continue;
+		if (!node_has_waiting(&node_topo[node]))
+			waiting_clear_node(node, &node_topo[node]);
+		else if (steal_node(cpu, node, knobs.steal_delay_remote_ns * hops / 10))
 			return true;
 	}
 	return false;
 }
 
-static __always_inline bool steal(struct runq *rq, s32 cpu)
+__noinline bool steal_llc(s32 cpu)
 {
 	const volatile struct cpu_topo *t = topo_of(cpu);
 	u32 chunk;
 
-	rq->steal_at = 0;
 	bpf_for(chunk, t->llc_first, t->llc_end) {
 		if (chunk_of(chunk)->waiting &&
-		    steal_chunk(cpu, chunk, knobs.steal_delay_llc_ns, false)) {
-			stat_inc(STAT_STEAL_LLC);
+		    steal_chunk(cpu, chunk, knobs.steal_delay_llc_ns, false))
 			return true;
-		}
 	}
-	if (nr_chunks == t->llc_end - t->llc_first)
-		return false;
-	if (steal_node(cpu, t->node, knobs.steal_delay_node_ns)) {
+	return false;
+}
+
+/* Mostly there is nothing: what follows only finds that out, without loops. */
+static __always_inline bool steal(struct runq *rq, s32 cpu)
+{
+	const volatile struct cpu_topo *t = topo_of(cpu);
+	const volatile struct node_topo *n = &node_topo[t->node & (EEVDFX_MAX_NODES - 1)];
+	u64 own = 1ULL << (t->bit & 63);
+
+	rq->steal_at = 0;
+	if (((chunk_of(t->chunk)->waiting & ~own) || t->llc_end - t->llc_first > 1) &&
+	    steal_llc(cpu)) {
+		stat_inc(STAT_STEAL_LLC);
+		return true;
+	}
+	if (n->chunk_end - n->chunk_first > t->llc_end - t->llc_first &&
+	    steal_node(cpu, t->node, knobs.steal_delay_node_ns)) {
 		stat_inc(STAT_STEAL_NODE);
 		return true;
 	}
-	if (nr_nodes > 1 && steal_remote(cpu)) {
+	if ((machine.waiting & ~(1ULL << (t->node & 63))) && steal_remote(cpu)) {
 		stat_inc(STAT_STEAL_REMOTE);
 		return true;
 	}

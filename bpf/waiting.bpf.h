@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Who has tasks to give: a bit per CPU in a word per chunk (up to 64 CPUs of one LLC), a bit per chunk in
- * a word per block (up to 64 chunks of one node). A CPU about to idle reads its LLC's word and one word a
- * node, and not the queues of all CPUs.
+ * a word per block (up to 64 chunks of one node), a bit per node in one word. A CPU about to idle reads
+ * its LLC's word, its node's and the machine's, and not the queues of all CPUs.
  *
  * Lazy, so that a busy machine writes nothing: a bit is set when a task that may move is queued and the
  * bit is not set yet, and cleared by a thief that found nothing to take. Clearing races with a task that is
@@ -50,8 +50,12 @@ static __always_inline void waiting_set(s32 cpu)
 	n = &node_topo[t->node & (EEVDFX_MAX_NODES - 1)];
 	bit = 1ULL << ((t->chunk - n->chunk_first) & 63);
 	b = block_of(n->block_first + ((t->chunk - n->chunk_first) >> 6));
-	if (!(b->waiting & bit))
-		__sync_fetch_and_or(&b->waiting, bit);
+	if (b->waiting & bit)
+		return;
+	__sync_fetch_and_or(&b->waiting, bit);
+	bit = 1ULL << (t->node & 63);
+	if (!(machine.waiting & bit))
+		__sync_fetch_and_or(&machine.waiting, bit);
 }
 
 /* Nothing can be taken from @cpu now, of @chunk at @bit. */
@@ -72,6 +76,27 @@ static __always_inline void waiting_clear_chunk(u32 block, u64 bit, u32 chunk)
 	__sync_fetch_and_and(&b->waiting, ~bit);
 	if (chunk_of(chunk)->waiting)
 		__sync_fetch_and_or(&b->waiting, bit);
+}
+
+static __always_inline bool node_has_waiting(const volatile struct node_topo *n)
+{
+	u32 block;
+
+	bpf_for(block, n->block_first, n->block_end) {
+		if (block_of(block)->waiting)
+			return true;
+	}
+	return false;
+}
+
+/* No chunk of @node has anything. */
+static __always_inline void waiting_clear_node(u32 node, const volatile struct node_topo *n)
+{
+	u64 bit = 1ULL << (node & 63);
+
+	__sync_fetch_and_and(&machine.waiting, ~bit);
+	if (node_has_waiting(n))
+		__sync_fetch_and_or(&machine.waiting, bit);
 }
 
 /* Number of the lowest bit of @bits, which is not 0. BPF has no instruction for it. */
