@@ -25,6 +25,7 @@ struct verdict {
 	enum eevdf_wakeup wakeup; /* against the running task */
 	bool eligible;
 	bool searched; /* select_cpu looked for an idle CPU on this wakeup */
+	bool owes; /* it woke while it still owed (delay_dequeue) */
 };
 
 struct runq {
@@ -37,6 +38,7 @@ struct runq {
 
 	/* The running task, for wakeups on this CPU. Owner only. */
 	bool curr_idle; /* SCHED_IDLE */
+	bool staged; /* the staging queue is not empty, see ttwu.bpf.h */
 	bool preempting; /* a wakeup has won and the switch is on its way */
 	u32 curr_weight;
 	u64 curr_since; /* when it was last charged; 0: none of our tasks runs */
@@ -125,12 +127,14 @@ struct task_ctx {
 	u64 sum_exec_ns; /* p->se.sum_exec_runtime when last charged */
 	u64 ready_at; /* waits since */
 	u64 ran_at; /* last ran until */
+	s32 waker_cpu; /* where select_cpu ran for this wakeup */
 	s32 cpu; /* whose runq holds or last held it */
 	u32 slice_entry; /* 1 + its entry in runq.slices, 0: none */
 	u32 idle_gen; /* of that runq when the task went to sleep owing */
 	bool on_rq; /* accounted in runqs[cpu] */
 	bool running;
 	bool owes; /* sleeps with its vruntime kept (delay_dequeue) */
+	bool owed; /* at its last join */
 	bool rel_deadline; /* se.deadline is relative to se.vruntime: it did not sleep */
 	bool forked; /* never been runnable */
 	bool searched; /* select_cpu looked for an idle CPU on this wakeup */
@@ -175,7 +179,7 @@ static __always_inline void stat_inc(enum stat_idx idx)
 	stat_add(idx, 1);
 }
 
-/* A CPU's two queues: READY by deadline, WAIT by vruntime. Ids of user DSQs are any 63-bit number. */
+/* A CPU's queues: READY by deadline, WAIT by vruntime, a FIFO. Ids of user DSQs are any 63-bit number. */
 static __always_inline u64 dsq_ready(s32 cpu)
 {
 	return (u64)cpu << 1;
@@ -184,6 +188,11 @@ static __always_inline u64 dsq_ready(s32 cpu)
 static __always_inline u64 dsq_wait(s32 cpu)
 {
 	return ((u64)cpu << 1) | 1;
+}
+
+static __always_inline u64 dsq_stage(s32 cpu)
+{
+	return 1ULL << 32 | (u64)cpu;
 }
 
 #endif /* __EEVDFX_CTX_BPF_H */

@@ -11,7 +11,7 @@ enum eevdfx_limits {
 	EEVDFX_MAX_CPUS = 1024,
 	EEVDFX_MAX_NODES = 64,
 	EEVDFX_MAX_BLOCKS = 128,
-	EEVDFX_STATS_PER_CPU = 32,
+	EEVDFX_STATS_PER_CPU = 64,
 };
 
 /* When a wakeup may leave the task's home node. In the order of knobs.rs. */
@@ -116,11 +116,12 @@ struct node_topo {
  * Counters, kept per CPU. A group names what its members add up to.
  */
 enum stat_idx {
-	/* every enqueue: DIRECT + PREEMPT + READY + WAIT + NOCTX */
+	/* every enqueue: DIRECT + PREEMPT + READY + WAIT + STAGE + NOCTX */
 	STAT_ENQ_DIRECT, /* nobody else runnable on the CPU: straight to its local DSQ */
 	STAT_ENQ_PREEMPT, /* a wakeup that interrupts the running task */
 	STAT_ENQ_READY, /* queued by deadline */
 	STAT_ENQ_WAIT, /* queued by vruntime, not eligible yet */
+	STAT_ENQ_STAGE, /* a remote wakeup, to be sorted in by its CPU */
 	STAT_ENQ_NOCTX, /* no task context to be had: local DSQ, default slice */
 
 	/* every dispatch that found work: KEEP + READY + FALLBACK + STEAL_* + PULL */
@@ -141,6 +142,10 @@ enum stat_idx {
 	STAT_IDLE_FOUND,
 	STAT_IDLE_NONE,
 	STAT_IDLE_KICK, /* an idle CPU was told that a task waits elsewhere */
+
+	STAT_TTWU_QUEUED, /* wakeups that the kernel handed to their CPU */
+	STAT_STAGE_DRAIN, /* staged ones that their CPU sorted in, */
+	STAT_STAGE_STEAL, /* and those that an idle CPU took before; the rest of STAGE slept or moved again */
 
 	STAT_HRTICK_ARM, /* a timer for the end of a request */
 	STAT_HRTICK_KICK, /* the request had ended and somebody waited */

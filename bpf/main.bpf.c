@@ -23,6 +23,7 @@
 #include "balance.bpf.h"
 #include "pick.bpf.h"
 #include "idle.bpf.h"
+#include "ttwu.bpf.h"
 #include "preempt.bpf.h"
 #include "dump.bpf.h"
 
@@ -61,6 +62,13 @@ void BPF_STRUCT_OPS(eevdfx_enable, struct task_struct *p)
 
 s32 BPF_STRUCT_OPS(eevdfx_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
+	struct task_ctx *tctx = task_ctx_of(p);
+
+	if (tctx) {
+		tctx->waker_cpu = bpf_get_smp_processor_id();
+		if (knobs.ttwu_queue == TTWU_QUEUE_DELAYED && still_owes(tctx, prev_cpu))
+			return prev_cpu;
+	}
 	return select_idle(p, prev_cpu, wake_flags);
 }
 
@@ -76,6 +84,8 @@ void BPF_STRUCT_OPS(eevdfx_runnable, struct task_struct *p, u64 enq_flags)
 	wakeup = runq_join(rq, p, tctx, cpu, (enq_flags & SCX_ENQ_WAKEUP) || tctx->forked,
 			   scx_bpf_now());
 	runq_set_verdict(rq, p, tctx, wakeup, tctx->searched);
+	if (tctx->searched && tctx->waker_cpu != bpf_get_smp_processor_id())
+		stat_inc(STAT_TTWU_QUEUED);
 	tctx->searched = false;
 	tctx->sync = false;
 }
@@ -110,6 +120,8 @@ void BPF_STRUCT_OPS(eevdfx_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!rq)
 		return;
+	if (rq->staged)
+		stage_drain(cpu);
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		tctx = task_ctx_of(prev);
 		if (tctx && tctx->running) {
@@ -233,6 +245,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdfx_init)
 		ret = scx_bpf_create_dsq(dsq_ready(cpu), node);
 		if (!ret)
 			ret = scx_bpf_create_dsq(dsq_wait(cpu), node);
+		if (!ret)
+			ret = scx_bpf_create_dsq(dsq_stage(cpu), node);
 		if (!ret)
 			ret = hrtick_init(cpu);
 		if (ret) {

@@ -113,7 +113,9 @@ static __always_inline void queue_task(struct runq *rq, struct task_struct *p, s
 	}
 	if (p->nr_cpus_allowed > 1 && !is_migration_disabled(p))
 		waiting_set(cpu);
-	if (v->eligible) {
+	if (should_stage(v, cpu, enq_flags)) {
+		stage(rq, p, cpu, enq_flags);
+	} else if (v->eligible) {
 		stat_inc(STAT_ENQ_READY);
 		scx_bpf_dsq_insert_vtime(p, dsq_ready(cpu), CORE_SLICE_NS, v->deadline, enq_flags);
 	} else {

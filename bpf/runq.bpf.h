@@ -142,6 +142,7 @@ static __always_inline void runq_set_verdict(struct runq *rq, const struct task_
 	v->eligible = tctx->eligible;
 	v->wakeup = wakeup;
 	v->searched = searched;
+	v->owes = tctx->owed;
 }
 
 /* What wakeups on this CPU need to know of the task that runs from now on. Owner only. */
@@ -285,6 +286,7 @@ static __always_inline enum eevdf_wakeup runq_join(struct runq *rq, struct task_
 	if (owes && !owes_here)
 		vlag = task_debt_elsewhere(tctx, now);
 	tctx->owes = false;
+	tctx->owed = false;
 	tctx->cpu = cpu;
 	tctx->on_rq = true;
 	tctx->ready_at = now;
@@ -305,6 +307,7 @@ static __always_inline enum eevdf_wakeup runq_join(struct runq *rq, struct task_
 		vlag = task_debt(tctx, rq, avg);
 	if (owes && vlag < 0) {
 		/* Still queued in fair.c (sched_delayed): it is not placed anew, its request goes on. */
+		tctx->owed = true;
 		tctx->se.deadline -= tctx->se.vruntime;
 		tctx->rel_deadline = true;
 	} else if (!place_lag) {

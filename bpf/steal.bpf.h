@@ -26,7 +26,7 @@ static __always_inline bool may_run_on(const struct task_struct *p, s32 cpu)
  * A global function for the verifier's sake, see pick.bpf.h. The task cannot become one that may not run
  * here between the look and the move: a change of affinity queues it anew, and the move sees that.
  */
-__noinline bool steal_old(s32 cpu, u64 dsq_id, u64 delay_ns, u64 now)
+__noinline bool steal_old(s32 cpu, u64 dsq_id, u64 delay_ns, u64 cost_ns, u64 now)
 {
 	struct runq *rq = runq_of(cpu);
 	struct task_struct *p;
@@ -46,7 +46,7 @@ __noinline bool steal_old(s32 cpu, u64 dsq_id, u64 delay_ns, u64 now)
 		if (!tctx)
 			continue;
 		at = tctx->ready_at + delay_ns;
-		cold_at = tctx->ran_at + knobs.migration_cost_ns;
+		cold_at = tctx->ran_at + cost_ns;
 		if (eevdf_before(at, cold_at))
 			at = cold_at;
 		if (!eevdf_before(now, at)) {
@@ -66,6 +66,7 @@ __noinline bool steal_chunk(s32 cpu, u32 chunk, u64 delay_ns, bool far)
 	u32 first = chunk_topo[chunk & (EEVDFX_MAX_CPUS - 1)].first;
 	u32 from = t->bit + 1, i;
 	u64 bits = rotate(chunk_of(chunk)->waiting, from), now = scx_bpf_now();
+	u64 cost_ns = far ? knobs.migration_cost_ns : 0;
 	struct runq *rq = runq_of(cpu);
 
 	if (!rq)
@@ -87,11 +88,16 @@ __noinline bool steal_chunk(s32 cpu, u32 chunk, u64 delay_ns, bool far)
 			continue;
 		}
 		if (far || delay_ns) {
-			if (steal_old(cpu, dsq_ready(victim), delay_ns, now) ||
-			    steal_old(cpu, dsq_wait(victim), delay_ns, now))
+			if (steal_old(cpu, dsq_ready(victim), delay_ns, cost_ns, now) ||
+			    steal_old(cpu, dsq_wait(victim), delay_ns, cost_ns, now))
 				return true;
 		} else if (scx_bpf_dsq_move_to_local(dsq_ready(victim), 0) ||
 			   scx_bpf_dsq_move_to_local(dsq_wait(victim), 0)) {
+			return true;
+		}
+		if (knobs.ttwu_queue >= TTWU_QUEUE_DELAYED &&
+		    steal_old(cpu, dsq_stage(victim), delay_ns, cost_ns, now)) {
+			stat_inc(STAT_STAGE_STEAL);
 			return true;
 		}
 		/* What waits there may not run here: nor, most likely, elsewhere. */

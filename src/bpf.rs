@@ -22,7 +22,7 @@ use scx_utils::{UEI_DUMP_PTR_MUTEX, compat, scx_ops_attach, scx_ops_load, scx_op
 
 use crate::exit::Exit;
 use crate::kconfig;
-use crate::knobs::Knobs;
+use crate::knobs::{Knobs, TTWU_QUEUE};
 use crate::topology::{MAX_CPUS, MAX_NODES, Topology};
 
 #[allow(
@@ -42,22 +42,25 @@ use skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types};
 const _: () = assert!(size_of::<types::knobs>() == 128);
 
 /// Counters that each CPU has room for; more than are in use.
-pub const STATS_PER_CPU: usize = 32;
+pub const STATS_PER_CPU: usize = 64;
 
 /// Place for the libbpf object, which a scheduler borrows for as long as it lives.
 pub type Storage = MaybeUninit<OpenObject>;
 
-/// The flags of the scheduler in the kernel that we want, with their value there; 0 where the
-/// kernel does not know one.
-pub fn wanted_flags() -> [(&'static str, u64); 3] {
-    [
+/// The flags of the scheduler in the kernel that we want with these knobs, with their value there; 0
+/// where the kernel does not know one.
+pub fn wanted_flags(knobs: &Knobs) -> Vec<(&'static str, u64)> {
+    let mut flags = vec![
         ("ENQ_EXITING", *compat::SCX_OPS_ENQ_EXITING),
         (
             "ENQ_MIGRATION_DISABLED",
             *compat::SCX_OPS_ENQ_MIGRATION_DISABLED,
         ),
-        ("ALLOW_QUEUED_WAKEUP", *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP),
-    ]
+    ];
+    if TTWU_QUEUE[knobs.ttwu_queue as usize] == "kernel" {
+        flags.push(("ALLOW_QUEUED_WAKEUP", *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP));
+    }
+    flags
 }
 
 /// The opened, not yet loaded BPF object.
@@ -102,7 +105,7 @@ impl<'a> Opened<'a> {
 
         let ops = self.0.struct_ops.eevdfx_ops_mut();
         ops.exit_dump_len = exit_dump_len;
-        ops.flags |= wanted_flags()
+        ops.flags |= wanted_flags(knobs)
             .iter()
             .fold(0, |flags, (_, flag)| flags | flag);
 

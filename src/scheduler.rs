@@ -175,7 +175,7 @@ fn report_start(tick_ns: u64, knobs: &Knobs, defaults: &Knobs) {
     for line in knobs.report(defaults) {
         info!("{line}");
     }
-    let (known, unknown): (Vec<_>, Vec<_>) = bpf::wanted_flags()
+    let (known, unknown): (Vec<_>, Vec<_>) = bpf::wanted_flags(knobs)
         .into_iter()
         .partition(|(_, flag)| *flag != 0);
     let names = |flags: &[(&'static str, u64)]| {

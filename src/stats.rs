@@ -15,11 +15,12 @@ use anyhow::{Context, Result};
 use crate::bpf::STATS_PER_CPU;
 
 /// Names of the counters, in order of enum stat_idx in bpf/intf.h (where each is explained).
-pub const LABELS: [&str; 22] = [
+pub const LABELS: [&str; 26] = [
     "enq_direct",
     "enq_preempt",
     "enq_ready",
     "enq_wait",
+    "enq_stage",
     "enq_noctx",
     "pick_keep",
     "pick_ready",
@@ -34,6 +35,9 @@ pub const LABELS: [&str; 22] = [
     "idle_found",
     "idle_none",
     "idle_kick",
+    "ttwu_queued",
+    "stage_drain",
+    "stage_steal",
     "hrtick_arm",
     "hrtick_kick",
     "migrate",
