@@ -114,6 +114,9 @@ bind! {
         se: &Se, min_slice_ns: u64, ineligible_at: u64, run_to_parity: bool, preempt_short: bool) -> u64;
     host_shrink => fn shrink(
         vprot: u64, vruntime: u64, weight: u32, avg: u64, min_slice_ns: u64) -> u64;
+    host_follow => fn follow(mean: u64, point: u64) -> u64;
+    host_near => fn near(mean: u64, point: u64, limit: i64) -> u64;
+    host_pull_helps => fn pull_helps(dst: u64, src: u64, weight: u32) -> bool;
     host_window_ns => fn window_ns(vruntime: u64, deadline: u64, weight: u32) -> u64;
     host_wakeup => fn wakeup(
         se: &Se, wakee: &Wakee, curr: &Curr, avg: u64, rules: &Rules) -> Wakeup;

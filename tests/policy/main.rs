@@ -3,6 +3,7 @@
 //! thousands of tasks.
 
 mod audit;
+mod balance;
 mod dispatch;
 mod ffi;
 mod history;

@@ -56,6 +56,9 @@ EXPORT(u64, protect,
 EXPORT(u64, shrink, (u64 vprot, u64 vruntime, u32 weight, u64 avg, u64 min_slice_ns),
        (vprot, vruntime, weight, avg, min_slice_ns))
 EXPORT(u64, window_ns, (u64 vruntime, u64 deadline, u32 weight), (vruntime, deadline, weight))
+EXPORT(u64, follow, (u64 mean, u64 point), (mean, point))
+EXPORT(u64, near, (u64 mean, u64 point, s64 limit), (mean, point, limit))
+EXPORT(bool, pull_helps, (u64 dst, u64 src, u32 weight), (dst, src, weight))
 EXPORT(enum eevdf_wakeup, wakeup,
        (const struct eevdf_se *se, const struct eevdf_wakee *wakee, const struct eevdf_curr *curr,
 	u64 avg, const struct eevdf_rules *rules),

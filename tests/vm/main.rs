@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
 
 mod bad_start;
+mod balance;
 mod cases;
 mod compare;
 mod fairness;
