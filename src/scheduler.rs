@@ -10,7 +10,7 @@ use anyhow::{Error, Result, anyhow, bail};
 use log::{Level, debug, info, log_enabled, warn};
 
 use crate::bpf::{self, Loaded, OpenOptions, Opened, Storage};
-use crate::cli::Cli;
+use crate::cli::Options;
 use crate::exit::Exit;
 use crate::knobs::Knobs;
 use crate::logging;
@@ -38,13 +38,13 @@ enum End {
 ///
 /// # Errors
 /// Fails when it cannot start, and when the kernel ejects it.
-pub fn run(cli: &Cli, stop: &Stop) -> Result<()> {
+pub fn run(options: &Options, stop: &Stop) -> Result<()> {
     preflight::check(Path::new("/"))?;
-    let mut printer = cli.stats.map(Printer::new).transpose()?;
+    let mut printer = options.stats.map(Printer::new).transpose()?;
     let mut knobs = None;
     let mut brake = Brake::default();
     loop {
-        match round(cli, stop, &mut knobs, printer.as_mut())? {
+        match round(options, stop, &mut knobs, printer.as_mut())? {
             End::Stopped => return Ok(()),
             End::Restart(exit) => info!("restarting: {exit}"),
         }
@@ -64,24 +64,24 @@ pub fn run(cli: &Cli, stop: &Stop) -> Result<()> {
 
 /// One life of the scheduler. `knobs` is none the first time and keeps the values afterwards.
 fn round(
-    cli: &Cli,
+    options: &Options,
     stop: &Stop,
     knobs: &mut Option<Knobs>,
     mut printer: Option<&mut Printer>,
 ) -> Result<End> {
     let mut storage = Storage::uninit();
-    let options = OpenOptions::new(&cli.libbpf)?;
+    let open_options = OpenOptions::new(&options.libbpf)?;
     logging::forget_libbpf_warnings();
-    let mut opened = Opened::new(&mut storage, &options).map_err(explain_load_failure)?;
+    let mut opened = Opened::new(&mut storage, &open_options).map_err(explain_load_failure)?;
     let topology = Topology::read(Path::new("/"))?;
     let defaults = Knobs::defaults(topology.nr_online);
     let is_first = knobs.is_none();
     let knobs = match knobs {
         Some(knobs) => knobs,
-        None => knobs.insert(cli.knobs(Path::new("/"), defaults)?),
+        None => knobs.insert(options.knobs(Path::new("/"), defaults)?),
     };
     let tick_ns = bpf::tick_ns()?;
-    opened.configure(&topology, knobs, tick_ns, cli.exit_dump_len)?;
+    opened.configure(&topology, knobs, tick_ns, options.exit_dump_len)?;
     if is_first {
         report_start(tick_ns, knobs, &defaults);
     }

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+pub mod report;
 mod sysfs;
 #[cfg(test)]
 mod tests;

@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What becomes of the parts of a machine; larger and stranger ones are in shapes.rs.
+//! What becomes of the parts of a machine; larger and stranger ones are in shapes.rs, how they are
+//! shown is in report.rs.
 
 use super::*;
 
 mod machine;
+mod report;
 mod shapes;
 
 use machine::{Machine, check, counts, llc, node};
 
 #[test]
 fn two_sockets_with_threads_numbered_across_cores() {
-    let m = Machine::new("t2", "0-7", "0-7");
-    for (cpus, siblings, socket) in [
-        ([0, 4], "0,4", "0-1,4-5"),
-        ([1, 5], "1,5", "0-1,4-5"),
-        ([2, 6], "2,6", "2-3,6-7"),
-        ([3, 7], "3,7", "2-3,6-7"),
-    ] {
-        m.cpus(&cpus, siblings, socket, Some(socket));
-    }
-    m.write("node/node0/cpulist", "0-1,4-5");
-    m.write("node/node1/cpulist", "2-3,6-7");
+    let m = Machine::t2("t2", "0-7");
     let t = m.read();
     assert_eq!(t.order, [0, 4, 1, 5, 2, 6, 3, 7]);
     assert_eq!((counts(&t), t.has_smt), ((8, 2, 2), true));

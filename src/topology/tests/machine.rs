@@ -19,6 +19,22 @@ impl Machine {
         machine
     }
 
+    /// Two sockets of two cores of two threads, a node each.
+    pub fn t2(test: &str, possible: &str) -> Self {
+        let machine = Machine::new(test, possible, "0-7");
+        for (cpus, siblings, socket) in [
+            ([0, 4], "0,4", "0-1,4-5"),
+            ([1, 5], "1,5", "0-1,4-5"),
+            ([2, 6], "2,6", "2-3,6-7"),
+            ([3, 7], "3,7", "2-3,6-7"),
+        ] {
+            machine.cpus(&cpus, siblings, socket, Some(socket));
+        }
+        machine.write("node/node0/cpulist", "0-1,4-5");
+        machine.write("node/node1/cpulist", "2-3,6-7");
+        machine
+    }
+
     pub fn write(&self, file: &str, text: &str) {
         self.0
             .write(&format!("sys/devices/system/{file}"), &format!("{text}\n"));
