@@ -15,5 +15,6 @@ mod kernel;
 mod life;
 mod machine;
 mod outcome;
+mod shapes;
 mod stall;
 mod topology;
