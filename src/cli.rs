@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
 use crate::features::{self, FeatureList};
@@ -14,16 +14,18 @@ use crate::knobs::{Domain, KNOBS, Knob, Knobs, Setting};
 
 const ABOUT: &str = "EEVDF scheduler for sched_ext with switchable rules
 
-Replaces the kernel's fair scheduler while it runs: start it as root, stop it with Ctrl-C or
-SIGTERM. On any exit, also a crash or SysRq-S, the kernel's own scheduler takes over again.";
+Without a command it replaces the kernel's fair scheduler while it runs: start it as root, stop it
+with Ctrl-C or SIGTERM. On any exit, also a crash or SysRq-S, the kernel's own scheduler takes over
+again.";
 
 const AFTER_HELP: &str =
     "Of a knob's values its own option counts first, then --features, then --like-kernel, then the
 default, in whatever order they are given.
 
 Exit codes:
-  0  asked to stop: SIGINT, SIGTERM, SIGHUP, SysRq-S, or unregistered
-  1  failure: cannot start, or the kernel ejected the scheduler; one line on stderr says why
+  0  asked to stop: SIGINT, SIGTERM, SIGHUP, SysRq-S, or unregistered; or the command succeeded
+  1  failure: cannot start, the kernel ejected the scheduler, or the command failed; one line on
+     stderr says why
   2  usage";
 
 const KNOBS_HEADING: &str = "Knobs";
@@ -41,9 +43,37 @@ const LONGEST_DUMP: i64 = 16 << 20;
     long_about = ABOUT,
     after_help = AFTER_HELP,
     args_override_self = true,
+    args_conflicts_with_subcommands = true,
     mut_args(shorten_help)
 )]
 pub struct Cli {
+    /// What to do instead of running the scheduler.
+    #[command(subcommand)]
+    pub action: Option<Action>,
+
+    #[allow(missing_docs)]
+    #[command(flatten)]
+    pub options: Options,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Show which CPUs belong together, as the scheduler sees it
+    ///
+    /// Nodes with their distances, last-level caches (LLCs) and cores. Runs as any user, and on
+    /// kernels without sched_ext. An LLC that spans nodes counts as one in each of them; a node is
+    /// taken to be 20 away where the firmware does not say. Nodes of memory alone are left out.
+    Topology {
+        /// Print JSON, on one line
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// How the scheduler is to run.
+#[derive(Debug, Args)]
+pub struct Options {
     #[allow(missing_docs)]
     #[command(flatten)]
     pub knobs: KnobArgs,
@@ -94,7 +124,7 @@ pub struct Cli {
     pub libbpf: LibbpfOpts,
 }
 
-impl Cli {
+impl Options {
     /// The values to start with, from `defaults` and what the command line says. The kernel's own
     /// are read below `root`.
     ///
@@ -230,7 +260,8 @@ mod tests {
     fn knobs(line: &[&str]) -> Knobs {
         let cli =
             Cli::try_parse_from([&["scx_eevdfx"], line].concat()).expect("a good command line");
-        cli.knobs(Path::new("/nonexistent"), Knobs::defaults(8))
+        cli.options
+            .knobs(Path::new("/nonexistent"), Knobs::defaults(8))
             .expect("no file is needed")
     }
 
@@ -311,6 +342,7 @@ mod tests {
             let words = ["scx_eevdfx"].into_iter().chain(line.split(' '));
             let cli = Cli::try_parse_from(words).expect("a good command line");
             let knobs = cli
+                .options
                 .knobs(root.path(), Knobs::defaults(8))
                 .expect("a good tree");
             assert_eq!(knobs, expected, "{line}");
@@ -321,6 +353,7 @@ mod tests {
     fn a_debugfs_that_is_missing_matters_only_to_like_kernel() {
         let cli = Cli::try_parse_from(["scx_eevdfx", "--like-kernel"]).expect("a good line");
         let error = cli
+            .options
             .knobs(Path::new("/nonexistent"), Knobs::defaults(8))
             .expect_err("nothing to read");
         assert!(error.to_string().starts_with("--like-kernel: cannot read"));
@@ -370,6 +403,24 @@ mod tests {
     }
 
     #[test]
+    fn a_subcommand_takes_no_options_of_the_scheduler() {
+        for line in [
+            &["--slice-us", "3000", "topology"][..],
+            &["--no-place-lag", "topology"],
+            &["--verbose", "topology", "--json"],
+            &["topology", "--slice-us", "3000"],
+            &["topology", "--no-place-lag"],
+            &["topology", "stray"],
+        ] {
+            refused(line);
+        }
+        let cli = Cli::try_parse_from(["scx_eevdfx", "topology", "--json"]).expect("a good line");
+        assert!(matches!(cli.action, Some(Action::Topology { json: true })));
+        let cli = Cli::try_parse_from(["scx_eevdfx", "--verbose"]).expect("a good line");
+        assert!(cli.action.is_none());
+    }
+
+    #[test]
     fn a_dump_larger_than_the_kernel_would_allocate_is_refused() {
         assert!(refused(&["--exit-dump-len", "4294967295"]).contains("--exit-dump-len"));
     }
@@ -381,6 +432,6 @@ mod tests {
         }
         let cli =
             Cli::try_parse_from(["scx_eevdfx", "--stats", "0.5"]).expect("a fraction is allowed");
-        assert_eq!(cli.stats, Some(Duration::from_millis(500)));
+        assert_eq!(cli.options.stats, Some(Duration::from_millis(500)));
     }
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+pub mod report;
 mod sysfs;
 #[cfg(test)]
 mod tests;
@@ -78,6 +79,8 @@ pub struct Topology {
     pub nodes: Vec<Node>,
     /// CPUs in use.
     pub nr_online: usize,
+    /// CPUs that are not in use but may come.
+    pub offline: Vec<u16>,
     /// LLCs with a CPU in use.
     pub nr_llcs: usize,
     /// Chunks of the nodes.
@@ -123,8 +126,11 @@ impl Topology {
         for cpu in &machine.cpus {
             is_known[usize::from(cpu.id)] = true;
         }
-        for id in (0..nr_cpu_ids).filter(|id| !is_known[*id]) {
-            topology.add_lone_cpu(id as u16);
+        for id in (0..nr_cpu_ids as u16).filter(|id| !is_known[usize::from(*id)]) {
+            topology.add_lone_cpu(id);
+            if machine.possible.contains(&id) {
+                topology.offline.push(id);
+            }
         }
         topology
     }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The program as its users start it, on whatever machine runs the tests: usage, and refusals to start.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use scx_eevdfx::features::WITHOUT_KNOB;
 use scx_eevdfx::knobs::{Domain, KNOBS};
+use serde_json::Value;
 
 const NOBODY: u32 = 65534;
 
@@ -149,7 +151,7 @@ fn an_ordinary_user_is_refused_in_one_line() {
 
 #[test]
 fn a_closed_stdout_is_no_reason_to_panic() {
-    for option in ["--help", "--version"] {
+    for option in ["--help", "--version", "topology"] {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let output = command(&[option])
@@ -157,6 +159,86 @@ fn a_closed_stdout_is_no_reason_to_panic() {
             .output()
             .expect("the program runs");
         assert_eq!(text(&output.stderr), "", "{option}");
+    }
+}
+
+#[test]
+fn a_stdout_that_takes_nothing_is_a_failure_of_one_line() {
+    let full = std::fs::File::create("/dev/full").expect("a device of Linux");
+    let output = command(&["topology"])
+        .stdout(full)
+        .output()
+        .expect("the program runs");
+    assert!(refusal(&output).contains("cannot write to stdout"));
+}
+
+/// Whoever calls, whatever the kernel; a line on stderr would tell of odd firmware.
+fn topology(args: &[&str]) -> String {
+    let mut user = command(&[&["topology"], args].concat());
+    if is_root() {
+        user.uid(NOBODY);
+    }
+    let output = user.output().expect("the program runs");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The rows of `lscpu -p=CPU,CORE,NODE` for the CPUs that are online; none without lscpu. No node
+/// is node 0.
+fn lscpu() -> Option<Vec<[u64; 3]>> {
+    let output = Command::new("lscpu")
+        .args(["--online", "-p=CPU,CORE,NODE"])
+        .output()
+        .ok()?;
+    let row = |line: &str| {
+        let mut fields = line.split(',').map(|field| field.parse().unwrap_or(0));
+        std::array::from_fn(|_| fields.next().expect("three columns"))
+    };
+    let stdout = text(&output.stdout);
+    let rows = stdout.lines().filter(|line| !line.starts_with('#'));
+    Some(rows.map(row).collect())
+}
+
+#[test]
+fn topology_agrees_with_lscpu() {
+    let Some(rows) = lscpu() else {
+        return;
+    };
+    let json: Value = serde_json::from_str(&topology(&["--json"])).expect("JSON");
+    let mut seen = Vec::new();
+    for node in json["nodes"].as_array().expect("a list") {
+        for llc in node["llcs"].as_array().expect("a list") {
+            for core in llc["cores"].as_array().expect("a list") {
+                let cpus = core.as_array().expect("a list").iter();
+                seen.extend(cpus.map(|cpu| (cpu.as_u64(), node["id"].as_u64())));
+            }
+        }
+    }
+    seen.sort_unstable();
+    let expected: Vec<_> = rows
+        .iter()
+        .map(|[cpu, _, node]| (Some(*cpu), Some(*node)))
+        .collect();
+    assert_eq!(seen, expected);
+    let cores: BTreeSet<u64> = rows.iter().map(|[_, core, _]| *core).collect();
+    assert_eq!(json["nr_cores"], cores.len());
+    assert_eq!(json["nr_cpus"], rows.len());
+
+    let plural = if rows.len() == 1 { "" } else { "s" };
+    let start = format!("{} CPU{plural} online: ", rows.len());
+    assert!(topology(&[]).starts_with(&start), "{start}");
+}
+
+#[test]
+fn options_of_the_scheduler_do_not_go_with_a_subcommand() {
+    for line in [
+        ["--slice-us=3000", "topology"],
+        ["topology", "--slice-us=3000"],
+        ["topology", "--verbose"],
+    ] {
+        let output = run(&line);
+        assert_eq!(output.status.code(), Some(2), "{line:?}");
+        assert_eq!(text(&output.stdout), "");
     }
 }
 

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use log::debug;
+use log::info;
 
 /// Distance of a node to itself, and to another where nothing is known; as the kernel assumes.
 const LOCAL_DISTANCE: u8 = 10;
@@ -89,7 +89,7 @@ fn distances(dir: &Path) -> Distances {
         }
     }
     if !unknown.is_empty() {
-        debug!("distances of nodes {unknown:?} are not known, taken as {REMOTE_DISTANCE}");
+        info!("distances of nodes {unknown:?} are not known, taken as {REMOTE_DISTANCE}");
     }
     Distances(known)
 }

@@ -47,7 +47,7 @@ struct Run {
     #[arg(long, default_value = "7.3")]
     kernel: String,
 
-    /// t1 to t5, default, or cpus=8,nodes=2,sockets=2,threads=1,distance=21.
+    /// t1 to t5, triangle, large, default, or cpus=8,nodes=2,sockets=2,threads=1,distance=21.
     #[arg(long, default_value = "default")]
     topology: Topology,
 

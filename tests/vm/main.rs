@@ -16,5 +16,6 @@ mod kernel;
 mod life;
 mod machine;
 mod outcome;
+mod shapes;
 mod stall;
 mod topology;

@@ -13,7 +13,7 @@ pub struct Topology {
     pub cores: usize,
     pub threads: usize,
     pub nodes: usize,
-    /// Distance between node a and node b, by the number of steps on the ring of nodes that separates them, from one.
+    /// Distances of the pairs of nodes: 0-1, 0-2 and so on, then 1-2 ...; the last one counts for all that follow.
     pub distances: Vec<u32>,
 }
 
@@ -48,8 +48,24 @@ impl Topology {
     /// Four nodes on a ring: one step away is nearer than two.
     pub fn t3() -> Self {
         Self {
-            distances: vec![16, 28],
+            distances: vec![16, 28, 16, 16, 28, 16],
             ..Self::new(4, 2, 1, 4)
+        }
+    }
+
+    /// Three nodes, each pair at a distance of its own.
+    pub fn triangle() -> Self {
+        Self {
+            distances: vec![30, 20, 25],
+            ..Self::new(3, 2, 1, 3)
+        }
+    }
+
+    /// 64 CPUs: cores of two threads on four nodes, two pairs of near ones.
+    pub fn large() -> Self {
+        Self {
+            distances: vec![16, 32, 32, 32, 32, 16],
+            ..Self::new(4, 8, 2, 4)
         }
     }
 
@@ -71,14 +87,6 @@ impl Topology {
     pub fn node_cpus(&self, node: usize) -> (usize, usize) {
         let size = self.cpus() / self.nodes;
         (node * size, (node + 1) * size - 1)
-    }
-
-    pub fn distance(&self, a: usize, b: usize) -> u32 {
-        let apart = a.abs_diff(b);
-        match apart.min(self.nodes - apart) {
-            0 => 10,
-            steps => self.distances[(steps - 1).min(self.distances.len() - 1)],
-        }
     }
 
     /// The part of QEMU's command line that describes this machine. Memory is split evenly over the nodes.
@@ -107,14 +115,14 @@ impl Topology {
                 format!("node,nodeid={node},cpus={first}-{last},memdev=m{node}"),
             ]);
         }
-        for a in 0..self.nodes {
-            for b in a + 1..self.nodes {
-                let distance = self.distance(a, b);
-                args.extend([
-                    "-numa".to_owned(),
-                    format!("dist,src={a},dst={b},val={distance}"),
-                ]);
-            }
+        let nodes = self.nodes;
+        let pairs = (0..nodes).flat_map(|a| (a + 1..nodes).map(move |b| (a, b)));
+        for (index, (a, b)) in pairs.enumerate() {
+            let distance = self.distances[index.min(self.distances.len() - 1)];
+            args.extend([
+                "-numa".to_owned(),
+                format!("dist,src={a},dst={b},val={distance}"),
+            ]);
         }
         args
     }
@@ -144,6 +152,8 @@ impl FromStr for Topology {
             "t3" => return Ok(Self::t3()),
             "t4" => return Ok(Self::t4()),
             "t5" => return Ok(Self::t5()),
+            "triangle" => return Ok(Self::triangle()),
+            "large" => return Ok(Self::large()),
             _ => (),
         }
         let (mut cpus, mut nodes, mut sockets, mut threads, mut distance) = (8, 2, None, 1, 21);
