@@ -27,7 +27,7 @@ lint: ## Check formats and lints, change nothing
 	clang-format-19 --dry-run -Werror $(BPF_SOURCES)
 
 test-host: ## Tests that need no virtual machine
-	cargo test --release --locked --lib --bins $(HOST_TESTS:%=--test %)
+	cargo test --release --locked --lib --bins --example lab $(HOST_TESTS:%=--test %)
 
 test-vm: ## Tests that boot real kernels; they are fetched once into the cache
 	cargo build --release --locked --bins --example lab
