@@ -6,7 +6,7 @@ TARGET := x86_64-unknown-linux-gnu
 HOST_TESTS := $(filter-out vm,$(basename $(notdir $(wildcard tests/*.rs)) \
 	$(patsubst tests/%/main.rs,%,$(filter-out tests/lab/%,$(wildcard tests/*/main.rs)))))
 
-.PHONY: help setup build fmt lint test test-host test-vm demo lab static clean-cache
+.PHONY: help setup build fmt lint test test-host test-vm demo lab peers static clean-cache
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
@@ -27,7 +27,7 @@ lint: ## Check formats and lints, change nothing
 	clang-format-19 --dry-run -Werror $(BPF_SOURCES)
 
 test-host: ## Tests that need no virtual machine
-	cargo test --release --locked --lib --bins $(HOST_TESTS:%=--test %)
+	cargo test --release --locked --lib --bins --example lab $(HOST_TESTS:%=--test %)
 
 test-vm: ## Tests that boot real kernels; they are fetched once into the cache
 	cargo build --release --locked --bins --example lab
@@ -54,6 +54,20 @@ lab: setup build ## All cells of the comparison, default knobs, in a virtual mac
 	target/release/examples/vm run --kernel 7.3 --icount --timeout 3000 -- \
 		"lab demo --scheduler /bin/scx_eevdfx --settle-seconds 0 --request-s 4 \
 		--cells hackbench,half,full,over,pipe,pipe2,hogs,share --note \"$(VM_NOTE)\""
+
+PEERS ?= scx_bpfland scx_cosmos scx_flash scx_rusty
+CELLS ?= hackbench,half,full,over,pipe,pipe2,pipes,pipes-across,pipes-free,hogs9,hogs12,hogs17,nices,pinned,naps,share,$(\
+	)burst8,burst16,burst32,burst64,spill
+ARGS ?=
+ARMS ?=
+
+peers: setup build ## Ours, the kernel's and other sched_ext schedulers in one table, in a virtual machine; see README
+	cargo build --release --locked --example lab --example vm
+	peers=$$(scripts/peers.sh $(PEERS)) && target/release/examples/vm run --kernel 7.3 --icount --memory 3072 \
+		--timeout 7200 $$(echo "$$peers" | sed -n 's/^./--with &/p') -- \
+		"lab demo --scheduler /bin/scx_eevdfx --args '$(ARGS)' $(foreach peer,$(PEERS),--arm $(peer)=/bin/$(peer)) $(ARMS) \
+		--settle-seconds 0 --request-s 4 --hogs-s 8 --cells $(CELLS) --json /tmp/json --note \"$(VM_NOTE)\"; \
+		code=\$$?; cat /tmp/json; exit \$$code"
 
 static: ## Build a binary that needs no libraries, for any distribution or a bare initramfs
 	LIBBPF_SYS_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu RUSTFLAGS="-C target-feature=+crt-static" \

@@ -8,6 +8,7 @@
 
 mod cells;
 mod machine;
+mod row;
 mod sched_ext;
 mod table;
 mod tool;
@@ -20,8 +21,8 @@ use clap::Args;
 use crate::sys::{self, NS_PER_SEC, monotonic_ns};
 use cells::{Cell, Lengths, Metric};
 use machine::Machine;
-use sched_ext::{Arm, SchedExt};
-use table::Row;
+use row::{Column, Row};
+use sched_ext::{Arm, Running, SchedExt};
 
 #[derive(Args)]
 pub struct Options {
@@ -63,7 +64,7 @@ struct Measured {
     arm: Arm,
     ops: String,
     values: Vec<Option<f64>>,
-    problem: Option<String>,
+    problems: Vec<String>,
 }
 
 pub fn run(options: &Options) -> Result<bool> {
@@ -93,7 +94,7 @@ pub fn run(options: &Options) -> Result<bool> {
         measured.push(measure_arm(options, &sched_ext, arm, &exe)?);
     }
     report(options, &measured)?;
-    Ok(measured.iter().all(|arm| arm.problem.is_none()))
+    Ok(measured.iter().all(|arm| arm.problems.is_empty()))
 }
 
 /// In-kernel first, the schedulers, in-kernel last.
@@ -103,9 +104,8 @@ fn arms(options: &Options) -> Vec<Arm> {
         let mut command = vec![path.clone()];
         command.extend(options.args.split_whitespace().map(String::from));
         arms.push(Arm {
-            name: "scx_eevdfx".into(),
-            command,
-            ops_prefix: "eevdfx".into(),
+            ops_prefix: sched_ext::OURS.into(),
+            ..Arm::new("scx_eevdfx", command)
         });
     }
     arms.extend(options.arms.iter().cloned());
@@ -123,52 +123,97 @@ fn settle(seconds: f64) -> Result<()> {
     Ok(())
 }
 
-/// A scheduler that fails costs its own column only; being interrupted ends everything.
+/// A cell that fails, or that ended under another scheduler, has no values, and the next one a fresh start; who does not
+/// start has none at all. Being interrupted ends everything.
 fn measure_arm(options: &Options, sched_ext: &SchedExt, arm: Arm, exe: &str) -> Result<Measured> {
-    let mut values = Vec::new();
-    let mut ops = String::new();
-    let outcome = fill(options, sched_ext, &arm, exe, &mut values, &mut ops);
-    tool::check_interrupted()?;
-    let problem = outcome.err().map(|err| format!("{err:#}"));
-    if let Some(problem) = &problem {
-        eprintln!("lab: {}: {problem}", arm.name);
-    }
-    values.resize(metrics(&options.cells).len(), None);
-    Ok(Measured {
+    let mut measured = Measured {
         arm,
-        ops,
-        values,
-        problem,
-    })
+        ops: String::new(),
+        values: Vec::new(),
+        problems: Vec::new(),
+    };
+    let is_kernel = measured.arm.command.is_empty();
+    if is_kernel {
+        measured.note(cells::warm_up(&options.cells, exe));
+    }
+    let mut running = None;
+    for &cell in &options.cells {
+        if !is_kernel && running.is_none() {
+            running = measured.note(start_warm(options, sched_ext, &measured.arm, exe));
+            let Some(running) = &running else {
+                break;
+            };
+            measured.ops.clone_from(&running.ops);
+        }
+        let outcome = measure_cell(options, sched_ext, running.as_mut(), cell, exe);
+        tool::check_interrupted()?;
+        match measured.note(outcome) {
+            Some(values) => measured.add(cell, values),
+            None => {
+                running = None;
+                measured.add(cell, Vec::new());
+            }
+        }
+    }
+    tool::check_interrupted()?;
+    if let Some(running) = running {
+        measured.note(running.stop());
+    }
+    measured.values.resize(metrics(&options.cells).len(), None);
+    Ok(measured)
 }
 
-fn fill(
+fn start_warm<'a>(
     options: &Options,
-    sched_ext: &SchedExt,
+    sched_ext: &'a SchedExt,
     arm: &Arm,
     exe: &str,
-    values: &mut Vec<Option<f64>>,
-    ops: &mut String,
-) -> Result<()> {
-    if arm.command.is_empty() {
-        sched_ext.expect_disabled()?;
-        cells::warm_up(&options.cells, exe)?;
-        for cell in &options.cells {
-            values.extend(cell.measure(&options.lengths, exe)?.into_iter().map(Some));
-            sched_ext.expect_disabled()?;
-        }
-        return Ok(());
-    }
-    let mut running = sched_ext::start(sched_ext, arm)?;
-    ops.clone_from(&running.ops);
+) -> Result<Running<'a>> {
+    let running = sched_ext::start(sched_ext, arm)?;
     cells::warm_up(&options.cells, exe)?;
-    for cell in &options.cells {
-        let cell_values = cell.measure(&options.lengths, exe)?;
-        // A cell that ended under another scheduler is not this one's.
-        running.expect_in_charge()?;
-        values.extend(cell_values.into_iter().map(Some));
+    Ok(running)
+}
+
+/// Without a scheduler the kernel's own must be in charge, before and after.
+fn measure_cell(
+    options: &Options,
+    sched_ext: &SchedExt,
+    running: Option<&mut Running>,
+    cell: Cell,
+    exe: &str,
+) -> Result<Vec<f64>> {
+    if running.is_none() {
+        sched_ext.expect_disabled()?;
     }
-    running.stop()
+    let values = cell.measure(&options.lengths, exe);
+    match running {
+        Some(running) => running.expect_in_charge()?,
+        None => sched_ext.expect_disabled()?,
+    }
+    values.with_context(|| format!("{cell:?}"))
+}
+
+impl Measured {
+    /// The value, or none and the error noted.
+    fn note<T>(&mut self, outcome: Result<T>) -> Option<T> {
+        outcome
+            .map_err(|err| {
+                eprintln!("lab: {}: {err:#}", self.arm.name);
+                self.problems.push(format!("{err:#}"));
+            })
+            .ok()
+    }
+
+    /// Also told at once, so that little is lost if the run ends early.
+    fn add(&mut self, cell: Cell, values: Vec<f64>) {
+        for (i, metric) in cell.metrics().iter().enumerate() {
+            let value = values.get(i).copied().filter(|value| value.is_finite());
+            if let Some(value) = value {
+                eprintln!("lab: {}: {}={value}", self.arm.name, metric.key);
+            }
+            self.values.push(value);
+        }
+    }
 }
 
 fn metrics(cells: &[Cell]) -> Vec<Metric> {
@@ -180,19 +225,27 @@ fn report(options: &Options, measured: &[Measured]) -> Result<()> {
     let [first, others @ .., last] = measured else {
         bail!("no in-kernel arms")
     };
+    let columns: Vec<Column> = others
+        .iter()
+        .map(|Measured { arm, .. }| Column {
+            name: arm.name.clone(),
+            ours: arm.is_ours(),
+        })
+        .collect();
     let rows: Vec<Row> = metrics
         .iter()
         .enumerate()
         .map(|(i, metric)| Row {
             metric,
+            columns: &columns,
             first: first.values[i],
             last: last.values[i],
             others: others.iter().map(|arm| arm.values[i]).collect(),
         })
         .collect();
-    let names: Vec<String> = others.iter().map(|arm| arm.arm.name.clone()).collect();
     let machine = Machine::here();
-    print!("{}", table::table(&rows, &names));
+    print!("{}", table::table(&rows, &columns));
+    print!("\n{}", table::losses(&rows, &columns));
     print!("{}", foot(options, &machine, measured));
     if let Some(path) = &options.json {
         let text = json(options, &machine, others, &rows);
@@ -217,15 +270,15 @@ fn foot(options: &Options, machine: &Machine, measured: &[Measured]) -> String {
         _ => "lab request, which measures as schbench does",
     };
     text += &format!(
-        "Loads by {tool}; one run per cell in one boot, ratios are to the mean of the two in-kernel arms;\n"
+        "Loads by {tool}; one run per cell in one boot, ratios are to the mean of the two in-kernel arms,\n\
+         first and last, whose distance is the spread; same: within their range, 2 % wider; noisy: a spread above 10 %;\n\
+         *: the best of all; LOST: ours is behind the best of the kernel and the others by more than the spread.\n"
     );
-    text +=
-        "same: within the range of those two, 2 % wider; noisy: they differ by more than 10 %.\n";
     if let Some(note) = &options.note {
         text += &format!("{note}\n");
     }
-    for Measured { arm, problem, .. } in measured {
-        if let Some(problem) = problem {
+    for Measured { arm, problems, .. } in measured {
+        for problem in problems {
             text += &format!("FAILED {}: {problem}\n", arm.name);
         }
     }
@@ -237,14 +290,18 @@ fn json(options: &Options, machine: &Machine, others: &[Measured], rows: &[Row])
         .iter()
         .map(
             |Measured {
-                 arm, ops, problem, ..
+                 arm, ops, problems, ..
              }| {
                 format!(
-                    "{{\"name\": {}, \"command\": {}, \"ops\": {}, \"problem\": {}}}",
+                    "{{\"name\": {}, \"command\": {}, \"ops\": {}, \"problems\": [{}]}}",
                     table::quote(&arm.name),
                     table::quote(&arm.command.join(" ")),
                     table::quote(ops),
-                    problem.as_deref().map_or("null".into(), table::quote)
+                    problems
+                        .iter()
+                        .map(|text| table::quote(text))
+                        .collect::<Vec<_>>()
+                        .join(", ")
                 )
             },
         )

@@ -320,19 +320,21 @@ fn print_sums(hogs: &[Hog], outcomes: &[Outcome]) {
         total_ns as f64 / 1e6,
         longest_ns.max().unwrap_or(0) as f64 / 1e6
     );
-    let busy = || {
+    // Equal by weight is the ideal where nobody sleeps, and also where all sleep, but want more than there is.
+    let all_sleep = hogs.iter().all(|hog| hog.burst.is_some());
+    let compared = || {
         hogs.iter()
             .zip(outcomes)
-            .filter(|(hog, _)| hog.burst.is_none())
+            .filter(|(hog, _)| all_sleep || hog.burst.is_none())
     };
     let per_weight =
-        || busy().map(|(hog, outcome)| outcome.account.cpu_ns as f64 / f64::from(hog.weight()));
+        || compared().map(|(hog, outcome)| outcome.account.cpu_ns as f64 / f64::from(hog.weight()));
     let (least, most) = (
         per_weight().fold(f64::INFINITY, f64::min),
         per_weight().fold(0.0, f64::max),
     );
-    if busy().count() > 1 {
-        let cpu_ms = || busy().map(|(_, outcome)| outcome.account.cpu_ns as f64 / 1e6);
+    if compared().count() > 1 {
+        let cpu_ms = || compared().map(|(_, outcome)| outcome.account.cpu_ns as f64 / 1e6);
         print!(
             " min_cpu_ms={:.3} max_cpu_ms={:.3} max_over_min={:.4}",
             cpu_ms().fold(f64::INFINITY, f64::min),

@@ -6,16 +6,19 @@
 //! Exit code 0: measured; 1: failed, or a bound that was asked for (`--expect-share`, `--max-late-ms`) was
 //! broken; 2: usage.
 
+mod burst;
 mod child;
 mod demo;
 mod forks;
 mod hogs;
 mod newborn;
+mod nodes;
 mod nomigrate;
 mod pipe;
 mod request;
 mod schbench;
 mod sleepers;
+mod spill;
 mod stats;
 mod sys;
 mod yields;
@@ -46,6 +49,10 @@ enum Command {
     Newborn(newborn::Options),
     /// Many processes that sleep and run a little: how late the worst wakes
     Sleepers(sleepers::Options),
+    /// Short programs started at once: how soon all are done, and how many left their first node
+    Burst(burst::Options),
+    /// Tasks whose node hogs crowd for a while: how soon they are back home
+    Spill(spill::Options),
     /// Processes that fork without pause, up to a limit on their number and on
     Forks(forks::Options),
     /// No load: makes everybody's migration be disabled for moments, and counts the switches then
@@ -62,6 +69,8 @@ fn main() -> ExitCode {
         Command::Yield(options) => yields::run(&options).map(|()| true),
         Command::Newborn(options) => newborn::run(&options).map(|()| true),
         Command::Sleepers(options) => sleepers::run(&options),
+        Command::Burst(options) => burst::run(&options).map(|()| true),
+        Command::Spill(options) => spill::run(&options).map(|()| true),
         Command::Forks(options) => forks::run(&options),
         Command::Nomigrate(options) => nomigrate::run(&options).map(|()| true),
         Command::Demo(options) => demo::run(&options),

@@ -15,40 +15,50 @@ const ROUNDS_PER_LOOK: u64 = 16;
 
 #[derive(Args)]
 pub struct Options {
-    /// Pin the two sides: "A,B" (two CPUs, or twice the same) or "A" for both [default: not pinned]
-    #[arg(long, value_name = "A,B")]
-    cpus: Option<String>,
+    /// Pin the two sides: "A,B" (two CPUs, or twice the same) or "A" for both; repeatable, each place has its own pairs
+    /// [default: not pinned]
+    #[arg(long, value_name = "A,B", value_parser = parse_place)]
+    cpus: Vec<Place>,
     /// Length of the run in seconds
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
     /// Stop after this many round trips instead
     #[arg(long)]
     rounds: Option<u64>,
-    /// Pairs that play at the same time, all pinned alike
+    /// Pairs at each place; all play at the same time
     #[arg(long, default_value_t = 1)]
     pairs: usize,
 }
 
-pub fn run(options: &Options) -> Result<()> {
-    let cpus = match options
-        .cpus
-        .as_deref()
-        .map(sys::parse_cpus)
-        .transpose()?
-        .as_deref()
-    {
-        None => None,
-        Some(&[both]) => Some((both, both)),
-        Some(&[a, b]) => Some((a, b)),
-        Some(_) => bail!("--cpus takes one or two CPUs"),
+/// CPUs of the two sides.
+type Place = (usize, usize);
+
+fn parse_place(text: &str) -> Result<Place> {
+    match sys::parse_cpus(text)?[..] {
+        [both] => Ok((both, both)),
+        [a, b] => Ok((a, b)),
+        _ => bail!("one or two CPUs"),
+    }
+}
+
+/// Where each pair is pinned to.
+fn places(options: &Options) -> Vec<Option<Place>> {
+    let places: Vec<Option<Place>> = match options.cpus.is_empty() {
+        true => vec![None],
+        false => options.cpus.iter().copied().map(Some).collect(),
     };
+    places.repeat(options.pairs)
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let places = places(options);
     let length_ns = match options.rounds {
         Some(_) => u64::MAX / 2,
         None => (options.seconds * NS_PER_SEC as f64) as u64,
     };
     let gate = Gate::new()?;
     let mut children = Vec::new();
-    for _ in 0..options.pairs {
+    for &cpus in &places {
         let (ping, pong) = (sys::pipe()?, sys::pipe()?);
         let first = || {
             lead(
@@ -64,7 +74,7 @@ pub fn run(options: &Options) -> Result<()> {
         children.push(child::spawn(second)?);
     }
     let start_ns = gate.open(children.len(), 0)?;
-    let (mut rounds, mut sum_ns) = (0.0, 0.0);
+    let (mut rounds, mut sum_ns, mut worst_ns) = (0.0, 0.0, 0.0_f64);
     for (pair, sides) in children.chunks_mut(2).enumerate() {
         let deadline_ns = start_ns
             .saturating_add(length_ns)
@@ -77,11 +87,12 @@ pub fn run(options: &Options) -> Result<()> {
         println!("pair={pair} rounds={nr} ns_per_round_trip={:.1}", ns / nr);
         rounds += nr;
         sum_ns += ns / nr;
+        worst_ns = worst_ns.max(ns / nr);
     }
     println!(
-        "pairs={} rounds={rounds} ns_per_round_trip={:.1}",
-        options.pairs,
-        sum_ns / options.pairs as f64
+        "pairs={} rounds={rounds} worst_ns_per_round_trip={worst_ns:.1} ns_per_round_trip={:.1}",
+        places.len(),
+        sum_ns / places.len() as f64
     );
     Ok(())
 }
@@ -128,5 +139,24 @@ fn follow(gate: &Gate, cpu: Option<usize>, (mut from, mut to): (&File, &File)) -
             return Ok(String::new());
         }
         to.write_all(&byte)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_has_its_pairs() {
+        let options = |cpus: &[&str], pairs| Options {
+            cpus: cpus.iter().map(|text| parse_place(text).unwrap()).collect(),
+            seconds: 1.0,
+            rounds: None,
+            pairs,
+        };
+        assert_eq!(places(&options(&[], 2)), [None, None]);
+        let two = [Some((1, 1)), Some((2, 3))];
+        assert_eq!(places(&options(&["1", "2,3"], 2)), [two, two].concat());
+        assert!(parse_place("1,2,3").is_err());
     }
 }

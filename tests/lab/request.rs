@@ -6,6 +6,7 @@
 //! Request latency: from the worker starting on a request, its think sleep included, to the work being done.
 //! Both as in schbench, and so are the hand-over by futex, the lock-free list of those who wait, and what is
 //! counted when the run ends (requests under way are finished and their latency kept, but not their rate).
+//! One thing schbench lacks: which wakeups ended on the node where the worker began, which is where its memory is.
 //! One thing is off unless asked for: schbench takes a lock per CPU around the work and spins for it, so there
 //! a preempted worker makes the one that took its CPU burn time. `--cpu-lock` does that too.
 
@@ -17,6 +18,7 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::nodes::Nodes;
 use crate::schbench;
 use crate::stats::{Hist, us};
 use crate::sys::{self, NS_PER_SEC, NS_PER_US, monotonic_ns};
@@ -72,6 +74,8 @@ pub struct Summary {
     pub request_us: [f64; 4],
     pub rps: f64,
     pub requests: u64,
+    /// Percent of the wakeups that were on the worker's first node; NaN if not measured.
+    pub home_pct: f64,
 }
 
 pub fn run(options: &Options) -> Result<()> {
@@ -98,12 +102,17 @@ pub fn run(options: &Options) -> Result<()> {
             "{what}_p50_us={p50:.1} {what}_p90_us={p90:.1} {what}_p99_us={p99:.1} {what}_max_us={max:.1}"
         );
     }
-    println!("rps={:.2} requests={}", summary.rps, summary.requests);
+    println!(
+        "rps={:.2} requests={} home_pct={:.2}",
+        summary.rps, summary.requests, summary.home_pct
+    );
     Ok(())
 }
 
 struct Tally {
     wakeup: Hist,
+    /// Wakeups on the node where the worker began.
+    home: u64,
     request: Hist,
     /// Requests finished while measuring.
     finished: u64,
@@ -113,6 +122,7 @@ impl Tally {
     fn new() -> Self {
         Tally {
             wakeup: Hist::new(),
+            home: 0,
             request: Hist::new(),
             finished: 0,
         }
@@ -120,16 +130,18 @@ impl Tally {
 
     fn add(&mut self, other: &Tally) {
         self.wakeup.add(&other.wakeup);
+        self.home += other.home;
         self.request.add(&other.request);
         self.finished += other.finished;
     }
 }
 
-fn work(office: &Office, options: &Options, index: usize) -> Result<Tally> {
+fn work(office: &Office, options: &Options, nodes: &Nodes, index: usize) -> Result<Tally> {
     sys::exact_timers();
     if options.batch {
         sys::set_sched(libc::SCHED_BATCH, 0, 0)?;
     }
+    let home = nodes.current();
     let mut matrices = Matrices::new(options.footprint_kib);
     let mut tally = Tally::new();
     while !office.stopping() {
@@ -138,6 +150,7 @@ fn work(office: &Office, options: &Options, index: usize) -> Result<Tally> {
             && office.phase() != Phase::WarmUp
         {
             tally.wakeup.record(ns);
+            tally.home += u64::from(nodes.current() == home);
         }
         if office.stopping() {
             break;
@@ -164,8 +177,9 @@ fn work(office: &Office, options: &Options, index: usize) -> Result<Tally> {
 
 fn measure(options: &Options) -> Result<Summary> {
     let office = Office::new(options.messengers, options.workers_each(), options.cpu_lock);
+    let nodes = Nodes::here();
     thread::scope(|scope| {
-        let started = start(scope, &office, options);
+        let started = start(scope, &office, &nodes, options);
         let mut measured_ns = 0;
         if started.is_ok() {
             sys::sleep_until(monotonic_ns() + (options.warmup_s * NS_PER_SEC as f64) as u64);
@@ -189,6 +203,7 @@ type Worker<'scope> = thread::ScopedJoinHandle<'scope, Result<Tally>>;
 fn start<'scope, 'env>(
     scope: &'scope thread::Scope<'scope, 'env>,
     office: &'env Office,
+    nodes: &'env Nodes,
     options: &'env Options,
 ) -> Result<Vec<Worker<'scope>>> {
     let thread = |name: String| thread::Builder::new().name(name);
@@ -197,7 +212,7 @@ fn start<'scope, 'env>(
     }
     let worker = |index| {
         thread(format!("lab-worker{index}"))
-            .spawn_scoped(scope, move || work(office, options, index))
+            .spawn_scoped(scope, move || work(office, options, nodes, index))
     };
     (0..office.nr_workers())
         .map(|index| worker(index).context("starting a worker"))
@@ -213,6 +228,7 @@ fn summarize(tally: &Tally, measured_ns: u64) -> Summary {
         request_us: points(&tally.request),
         rps: tally.finished as f64 * 1e9 / measured_ns as f64,
         requests: tally.finished,
+        home_pct: 100.0 * tally.home as f64 / tally.wakeup.total() as f64,
     }
 }
 
@@ -238,5 +254,6 @@ mod tests {
         assert!(summary.requests > 10 && summary.rps > 50.0);
         assert!(summary.request_us[0] >= 50.0 && summary.request_us[3] >= summary.request_us[2]);
         assert!(summary.wakeup_us[3] > 0.0);
+        assert!((0.0..=100.0).contains(&summary.home_pct));
     }
 }

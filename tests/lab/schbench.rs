@@ -116,6 +116,7 @@ pub fn parse(report: &str) -> Option<Summary> {
         request_us: request.points()?,
         rps: average?.trim().parse().ok()?,
         requests: request.samples,
+        home_pct: f64::NAN,
     })
 }
 

@@ -37,7 +37,8 @@ pub struct Options {
     grace_s: u64,
 }
 
-fn parse_range(text: &str) -> Result<(u64, u64)> {
+/// "MIN,MAX".
+pub fn parse_range(text: &str) -> Result<(u64, u64)> {
     let (min, max) = text.split_once(',').context("give MIN,MAX")?;
     let (min, max) = (min.parse()?, max.parse()?);
     if min > max {

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use super::tool;
+use crate::nodes::Nodes;
 use crate::stats::median;
 use crate::sys;
 
@@ -22,10 +23,37 @@ pub enum Cell {
     Pipe,
     /// pipe round trips between two CPUs
     Pipe2,
-    /// three plain hogs for every two CPUs: the best served over the worst served
-    Hogs,
+    /// a pair on every CPU at once
+    Pipes,
+    /// pairs at once between a CPU of the first node and one of the second, as many as there are
+    PipesAcross,
+    /// as many pairs as CPUs at once, not pinned
+    PipesFree,
+    /// a plain hog more than CPUs (9 on 8): the best served over the worst served
+    Hogs9,
+    /// three plain hogs for every two CPUs (12 on 8), likewise
+    #[value(alias = "hogs")]
+    Hogs12,
+    /// two plain hogs a CPU and one more (17 on 8), likewise
+    Hogs17,
+    /// hogs of nice 0, 0, 3, -3 for every two CPUs, likewise by weight
+    Nices,
+    /// hogs of which a third are pinned, two to the first CPUs of every four, likewise (12 on 8)
+    Pinned,
+    /// three hogs for every two CPUs that sleep 1 ms after 9 ms of CPU time, likewise
+    Naps,
     /// nice 0, 0, 5, -5 on one CPU: the largest deviation from the share by weight
     Share,
+    /// 8 short programs started at once: until all are done, and who stayed on the node it began on
+    Burst8,
+    /// 16 of them
+    Burst16,
+    /// 32 of them
+    Burst32,
+    /// 64 of them
+    Burst64,
+    /// light tasks of the first node, which hogs crowd for a second: are they at home before and after
+    Spill,
 }
 
 #[derive(Args, Clone)]
@@ -42,7 +70,13 @@ pub struct Lengths {
     /// Round trips of every pipe cell
     #[arg(long, default_value_t = 10000)]
     pipe_rounds: u64,
-    /// Seconds of the hogs and share cells
+    /// Seconds of every cell of many pairs: who is done early would leave the machine to the others
+    #[arg(long, default_value_t = 0.5)]
+    pipes_s: f64,
+    /// Runs of every burst cell in each arm; the mean counts
+    #[arg(long, default_value_t = 4)]
+    burst_runs: usize,
+    /// Seconds of every cell of hogs
     #[arg(long, default_value_t = 4.0)]
     hogs_s: f64,
     /// Use our own request load even if schbench is on PATH
@@ -61,11 +95,7 @@ pub struct Metric {
 macro_rules! request_metrics {
     ($text:literal, $key:literal) => {
         [
-            Metric {
-                label: concat!($text, ": requests/s"),
-                key: concat!($key, "_rps"),
-                lower_is_better: false,
-            },
+            higher(concat!($text, ": requests/s"), concat!($key, "_rps")),
             lower(
                 concat!($text, ": wakeup p50, us"),
                 concat!($key, "_wakeup_p50_us"),
@@ -82,6 +112,10 @@ macro_rules! request_metrics {
                 concat!($text, ": request p99, us"),
                 concat!($key, "_request_p99_us"),
             ),
+            higher(
+                concat!($text, ": woken at home, %"),
+                concat!($key, "_home_pct"),
+            ),
         ]
     };
 }
@@ -94,6 +128,28 @@ const fn lower(label: &'static str, key: &'static str) -> Metric {
     }
 }
 
+const fn higher(label: &'static str, key: &'static str) -> Metric {
+    Metric {
+        lower_is_better: false,
+        ..lower(label, key)
+    }
+}
+
+macro_rules! burst_metrics {
+    ($programs:literal) => {
+        [
+            lower(
+                concat!($programs, " programs at once, ms"),
+                concat!("burst", $programs, "_ms"),
+            ),
+            higher(
+                concat!($programs, " programs: stayed on their node, %"),
+                concat!("burst", $programs, "_stayed_pct"),
+            ),
+        ]
+    };
+}
+
 impl Cell {
     pub fn metrics(self) -> Vec<Metric> {
         match self {
@@ -103,23 +159,46 @@ impl Cell {
             Cell::Over => request_metrics!("over load", "over").into(),
             Cell::Pipe => vec![lower("pipe, same CPU, ns/round trip", "pipe_ns")],
             Cell::Pipe2 => vec![lower("pipe, two CPUs, ns/round trip", "pipe2_ns")],
-            Cell::Hogs => vec![lower("3 hogs per 2 CPUs, max/min", "hogs_max_over_min")],
+            Cell::Pipes => vec![lower("pipe on every CPU, ns/round trip", "pipes_ns")],
+            Cell::PipesAcross => vec![lower(
+                "pipes across nodes, ns/round trip",
+                "pipes_across_ns",
+            )],
+            Cell::PipesFree => vec![lower("pipes not pinned, ns/round trip", "pipes_free_ns")],
+            Cell::Hogs9 => vec![lower("CPUs + 1 hogs, max/min", "hogs9_max_over_min")],
+            Cell::Hogs12 => vec![lower("3 hogs per 2 CPUs, max/min", "hogs12_max_over_min")],
+            Cell::Hogs17 => vec![lower("2 x CPUs + 1 hogs, max/min", "hogs17_max_over_min")],
+            Cell::Nices => vec![lower(
+                "hogs of 3 nices, by weight, max/min",
+                "nices_max_over_min",
+            )],
+            Cell::Pinned => vec![lower(
+                "hogs, a third pinned, max/min",
+                "pinned_max_over_min",
+            )],
+            Cell::Naps => vec![lower("hogs that nap, max/min", "naps_max_over_min")],
             Cell::Share => vec![lower(
                 "4 nices on a CPU, worst share, %",
                 "share_deviation_pct",
             )],
+            Cell::Burst8 => burst_metrics!(8).into(),
+            Cell::Burst16 => burst_metrics!(16).into(),
+            Cell::Burst32 => burst_metrics!(32).into(),
+            Cell::Burst64 => burst_metrics!(64).into(),
+            Cell::Spill => vec![
+                higher("spill: at home before, %", "spill_before_home_pct"),
+                higher(
+                    "spill: at home in the second after, %",
+                    "spill_after_home_pct",
+                ),
+                lower("spill: until back home, ms", "spill_back_ms"),
+            ],
         }
     }
 
-    /// Measures the cell under whatever scheduler is in charge: the values of `metrics`, in that order.
-    pub fn measure(self, lengths: &Lengths, exe: &str) -> Result<Vec<f64>> {
-        if self == Cell::Hackbench {
-            return Ok(vec![hackbench(lengths)?]);
-        }
-        let mut words = vec![exe.to_string()];
-        words.extend(self.arguments(lengths, sys::nr_cpus()));
-        let output = tool::run(&words)?;
-        let keys: &[&str] = match self {
+    /// What the workload calls them.
+    fn keys(self) -> &'static [&'static str] {
+        match self {
             Cell::Hackbench => &[],
             Cell::Half | Cell::Full | Cell::Over => &[
                 "rps",
@@ -127,15 +206,37 @@ impl Cell {
                 "wakeup_p99_us",
                 "request_p50_us",
                 "request_p99_us",
+                "home_pct",
             ],
-            Cell::Pipe | Cell::Pipe2 => &["ns_per_round_trip"],
-            Cell::Hogs => &["max_over_min"],
+            Cell::Pipe | Cell::Pipe2 | Cell::Pipes | Cell::PipesAcross | Cell::PipesFree => {
+                &["ns_per_round_trip"]
+            }
+            Cell::Hogs9 | Cell::Hogs12 | Cell::Hogs17 | Cell::Nices | Cell::Pinned | Cell::Naps => {
+                &["max_over_min"]
+            }
             Cell::Share => &["worst_share_deviation_pct"],
-        };
-        keys.iter().map(|key| tool::value(&output, key)).collect()
+            Cell::Burst8 | Cell::Burst16 | Cell::Burst32 | Cell::Burst64 => {
+                &["elapsed_ms", "stayed_pct"]
+            }
+            Cell::Spill => &["before_home_pct", "after_home_pct", "back_ms"],
+        }
     }
 
-    fn arguments(self, lengths: &Lengths, nr_cpus: usize) -> Vec<String> {
+    /// Measures the cell under whatever scheduler is in charge: the values of `metrics`, in that order; NaN for one that
+    /// the tool does not have.
+    pub fn measure(self, lengths: &Lengths, exe: &str) -> Result<Vec<f64>> {
+        if self == Cell::Hackbench {
+            return Ok(vec![hackbench(lengths)?]);
+        }
+        let mut words = vec![exe.to_string()];
+        words.extend(self.arguments(lengths, &Nodes::here()));
+        let output = tool::run(&words)?;
+        let keys = self.keys().iter();
+        keys.map(|key| tool::value(&output, key)).collect()
+    }
+
+    fn arguments(self, lengths: &Lengths, nodes: &Nodes) -> Vec<String> {
+        let nr_cpus = nodes.nr_cpus();
         // Away from CPU 0, which takes the interrupts.
         let (cpu, other_cpu) = if nr_cpus > 3 {
             (2, 3)
@@ -152,17 +253,30 @@ impl Cell {
                 "pipe --cpus {cpu},{other_cpu} --rounds {}",
                 lengths.pipe_rounds
             ),
-            Cell::Hogs => {
-                format!(
-                    "hogs --seconds {} --hog count={}",
-                    lengths.hogs_s,
+            Cell::Pipes => pipes_line(lengths, (0..nr_cpus).map(|cpu| (cpu, cpu))),
+            Cell::PipesAcross => pipes_line(lengths, across(nodes)),
+            Cell::PipesFree => format!("pipe --seconds {} --pairs {nr_cpus}", lengths.pipes_s),
+            Cell::Hogs9 => hogs_line(lengths, &[&format!("count={}", nr_cpus + 1)]),
+            Cell::Hogs12 => hogs_line(lengths, &[&format!("count={}", (nr_cpus * 3).div_ceil(2))]),
+            Cell::Hogs17 => hogs_line(lengths, &[&format!("count={}", nr_cpus * 2 + 1)]),
+            Cell::Nices => nices_line(lengths, nr_cpus),
+            Cell::Pinned => pinned_line(lengths, nr_cpus),
+            Cell::Naps => hogs_line(
+                lengths,
+                &[&format!(
+                    "run_us=9000,sleep_us=1000,count={}",
                     (nr_cpus * 3).div_ceil(2)
-                )
-            }
-            Cell::Share => format!(
-                "hogs --seconds {} --hog cpu={cpu},count=2 --hog cpu={cpu},nice=5 --hog cpu={cpu},nice=-5",
-                lengths.hogs_s
+                )],
             ),
+            Cell::Share => hogs_line(
+                lengths,
+                &["", "", ",nice=5", ",nice=-5"].map(|rest| format!("cpu={cpu}{rest}")),
+            ),
+            Cell::Burst8 => burst_line(lengths, 8),
+            Cell::Burst16 => burst_line(lengths, 16),
+            Cell::Burst32 => burst_line(lengths, 32),
+            Cell::Burst64 => burst_line(lengths, 64),
+            Cell::Spill => "spill".into(),
         };
         line.split_whitespace().map(String::from).collect()
     }
@@ -174,6 +288,51 @@ fn request_line(lengths: &Lengths, workers_each: usize) -> String {
         "request -m 2 -t {workers_each} -F 128 -n 1 -r {}{own}",
         lengths.request_s
     )
+}
+
+fn pipes_line(lengths: &Lengths, places: impl Iterator<Item = (usize, usize)>) -> String {
+    let places = places.map(|(a, b)| format!(" --cpus {a},{b}"));
+    let places: String = places.collect();
+    format!("pipe --seconds {}{places}", lengths.pipes_s)
+}
+
+/// The CPUs of the first node with those of the second; the halves of a machine with one node.
+fn across(nodes: &Nodes) -> impl Iterator<Item = (usize, usize)> {
+    let half = nodes.nr_cpus() / 2;
+    let (left, right) = match nodes.nr() {
+        1 => ((0..half).collect(), (half..nodes.nr_cpus()).collect()),
+        _ => (nodes.cpus(0), nodes.cpus(1)),
+    };
+    left.into_iter().zip(right)
+}
+
+fn hogs_line(lengths: &Lengths, specs: &[impl AsRef<str>]) -> String {
+    let specs = specs.iter().map(|spec| format!(" --hog {}", spec.as_ref()));
+    let specs: String = specs.collect();
+    format!("hogs --seconds {}{specs}", lengths.hogs_s)
+}
+
+/// Two of weight 1024, one of 526 and one of 1991 for every two CPUs: a CPU is worth 2282, more than the heaviest has, so
+/// everybody can have the share by weight, and max/min is 1 at best.
+fn nices_line(lengths: &Lengths, nr_cpus: usize) -> String {
+    let pairs = (nr_cpus / 2).max(1);
+    let specs = [("", pairs * 2), ("nice=3,", pairs), ("nice=-3,", pairs)];
+    hogs_line(
+        lengths,
+        &specs.map(|(nice, count)| format!("{nice}count={count}")),
+    )
+}
+
+/// Equal shares are two thirds of a CPU, so a pinned hog can have it beside free ones, and max/min is 1 at best.
+fn pinned_line(lengths: &Lengths, nr_cpus: usize) -> String {
+    let cpus = (0..nr_cpus).filter(|cpu| cpu % 4 < 2).take(nr_cpus / 2);
+    let mut specs: Vec<String> = cpus.map(|cpu| format!("cpu={cpu}")).collect();
+    specs.push(format!("count={nr_cpus}"));
+    hogs_line(lengths, &specs)
+}
+
+fn burst_line(lengths: &Lengths, programs: usize) -> String {
+    format!("burst --programs {programs} --runs {}", lengths.burst_runs)
 }
 
 fn hackbench(lengths: &Lengths) -> Result<f64> {
@@ -213,6 +372,8 @@ mod tests {
             hackbench_runs: 1,
             request_s: 1.5,
             pipe_rounds: 10,
+            pipes_s: 0.5,
+            burst_runs: 3,
             hogs_s: 2.0,
             own: true,
         }
@@ -220,7 +381,11 @@ mod tests {
 
     #[test]
     fn loads_follow_the_cpus() {
-        let line = |cell: Cell, nr_cpus| cell.arguments(&lengths(), nr_cpus).join(" ");
+        let on = |cell: Cell, nr_cpus, nr_nodes| {
+            let nodes = Nodes::even(nr_cpus, nr_nodes);
+            cell.arguments(&lengths(), &nodes).join(" ")
+        };
+        let line = |cell, nr_cpus| on(cell, nr_cpus, 1);
         assert_eq!(
             line(Cell::Over, 8),
             "request -m 2 -t 8 -F 128 -n 1 -r 1.5 --own"
@@ -232,7 +397,32 @@ mod tests {
         assert_eq!(line(Cell::Pipe, 8), "pipe --cpus 2,2 --rounds 10");
         assert_eq!(line(Cell::Pipe2, 2), "pipe --cpus 1,0 --rounds 10");
         assert_eq!(line(Cell::Pipe2, 1), "pipe --cpus 0,0 --rounds 10");
-        assert!(line(Cell::Hogs, 8).ends_with("count=12"));
+        let across = "pipe --seconds 0.5 --cpus 0,2 --cpus 1,3";
+        assert_eq!(on(Cell::PipesAcross, 4, 2), across);
+        assert_eq!(line(Cell::PipesAcross, 4), across);
+        assert!(line(Cell::Hogs9, 8).ends_with("count=9"));
+        assert!(line(Cell::Hogs12, 8).ends_with("count=12"));
+        assert!(line(Cell::Hogs17, 8).ends_with("count=17"));
+        assert!(
+            line(Cell::Nices, 8).ends_with("count=8 --hog nice=3,count=4 --hog nice=-3,count=4")
+        );
+        assert_eq!(
+            line(Cell::Pinned, 8),
+            "hogs --seconds 2 --hog cpu=0 --hog cpu=1 --hog cpu=4 --hog cpu=5 --hog count=8"
+        );
+        assert_eq!(
+            line(Cell::Share, 8),
+            "hogs --seconds 2 --hog cpu=2 --hog cpu=2 --hog cpu=2,nice=5 --hog cpu=2,nice=-5"
+        );
+        assert_eq!(line(Cell::Burst32, 8), "burst --programs 32 --runs 3");
+    }
+
+    #[test]
+    fn every_metric_has_its_key() {
+        for cell in Cell::value_variants() {
+            let nr = if *cell == Cell::Hackbench { 0 } else { 1 };
+            assert_eq!(cell.metrics().len() * nr, cell.keys().len(), "{cell:?}");
+        }
     }
 
     #[test]

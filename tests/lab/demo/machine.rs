@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use crate::nodes::Nodes;
 use crate::sys;
 
 pub struct Machine {
@@ -25,24 +26,10 @@ impl Machine {
         Machine {
             kernel,
             cpus: sys::nr_cpus(),
-            nodes: nr_nodes().max(1),
+            nodes: Nodes::here().nr(),
             hz,
         }
     }
-}
-
-fn nr_nodes() -> usize {
-    let Ok(entries) = std::fs::read_dir("/sys/devices/system/node") else {
-        return 1;
-    };
-    let is_node = |name: &str| {
-        name.strip_prefix("node")
-            .is_some_and(|nr| !nr.is_empty() && nr.bytes().all(|b| b.is_ascii_digit()))
-    };
-    entries
-        .flatten()
-        .filter(|entry| entry.file_name().to_str().is_some_and(is_node))
-        .count()
 }
 
 fn kernel_config(release: &str) -> Option<String> {

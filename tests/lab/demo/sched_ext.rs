@@ -14,6 +14,9 @@ use anyhow::{Context, Result, bail};
 use super::tool;
 use crate::sys::{self, NS_PER_SEC, monotonic_ns};
 
+/// How the name of our ops starts.
+pub const OURS: &str = "eevdfx";
+
 /// What to run; no command is the in-kernel scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arm {
@@ -32,6 +35,22 @@ impl Arm {
         }
     }
 
+    /// The ops of scx_NAME are called NAME..., by convention.
+    pub fn new(name: &str, command: Vec<String>) -> Self {
+        let program = command[0].rsplit('/').next().unwrap_or_default();
+        let ops_prefix = program.strip_prefix("scx_").unwrap_or_default().to_string();
+        Arm {
+            name: name.into(),
+            command,
+            ops_prefix,
+        }
+    }
+
+    /// Our scheduler, under whatever name the arm has.
+    pub fn is_ours(&self) -> bool {
+        self.ops_prefix == OURS
+    }
+
     /// "NAME=COMMAND LINE", the line split at blanks.
     pub fn parse(text: &str) -> Result<Self> {
         let (name, line) = text.split_once('=').context("give NAME=COMMAND LINE")?;
@@ -39,11 +58,7 @@ impl Arm {
         if name.is_empty() || command.is_empty() {
             bail!("give NAME=COMMAND LINE");
         }
-        Ok(Arm {
-            name: name.into(),
-            command,
-            ops_prefix: String::new(),
-        })
+        Ok(Arm::new(name, command))
     }
 }
 
@@ -78,6 +93,18 @@ impl SchedExt {
 
     fn enable_seq(&self) -> String {
         self.read("enable_seq").unwrap_or_default()
+    }
+
+    /// The attachment ends with the last reference, which can be a moment after the process.
+    fn wait_until_disabled(&self) -> Result<()> {
+        let deadline_ns = monotonic_ns() + 5 * NS_PER_SEC;
+        while monotonic_ns() < deadline_ns {
+            if self.state() == "disabled" {
+                return Ok(());
+            }
+            std::thread::sleep(LOOK);
+        }
+        self.expect_disabled()
     }
 
     pub fn expect_disabled(&self) -> Result<()> {
@@ -188,18 +215,7 @@ impl Running<'_> {
                 LEAVE_NS / NS_PER_SEC
             );
         };
-        // The attachment ends with the last reference, which can be a moment after the process.
-        let deadline_ns = monotonic_ns() + 5 * NS_PER_SEC;
-        while self.sched_ext.state() != "disabled" {
-            if monotonic_ns() > deadline_ns {
-                bail!(
-                    "sched_ext is {} after {} left",
-                    self.sched_ext.state(),
-                    self.ops
-                );
-            }
-            std::thread::sleep(LOOK);
-        }
+        self.sched_ext.wait_until_disabled()?;
         if status.code() != Some(0) {
             bail!(
                 "{} left with {}: {}",
@@ -236,9 +252,17 @@ impl Running<'_> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(None)) {
-            return;
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.end();
         }
+        // Whoever starts the next scheduler finds out.
+        let _ = self.sched_ext.wait_until_disabled();
+    }
+}
+
+impl Running<'_> {
+    /// Asks, then kills.
+    fn end(&mut self) {
         sys::kill(self.child.id() as i32, libc::SIGTERM);
         if !matches!(self.wait(LEAVE_NS), Ok(Some(_))) {
             sys::kill(-(self.child.id() as i32), libc::SIGKILL);
@@ -291,6 +315,15 @@ mod tests {
             command: vec!["sh".into(), "-c".into(), script],
             ops_prefix: "eevdfx".into(),
         }
+    }
+
+    #[test]
+    fn ours_is_known_under_any_name() {
+        let prefix = |text| Arm::parse(text).unwrap().ops_prefix;
+        assert_eq!(prefix("a=/bin/scx_rusty --slice 1"), "rusty");
+        assert_eq!(prefix("a=sh -c exit"), "");
+        assert!(Arm::parse("delayed=/bin/scx_eevdfx -v").unwrap().is_ours());
+        assert!(!Arm::kernel("in-kernel").is_ours());
     }
 
     #[test]

@@ -1,62 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The table of a demo, and the same as JSON.
-//!
-//! The kernel's value is the mean of its first and last arm. An arm is "same" within the range of the two, made
-//! 2 % wider at both ends; outside it is better or worse, and both are said. A row whose two in-kernel values
-//! differ by more than 10 % is marked noisy: its ratio proves little.
+//! The table of a demo, what ours lost, and the same as JSON.
 
-use super::cells::Metric;
-
-const SAME: f64 = 0.02;
-const NOISY: f64 = 0.10;
-
-/// One metric in every arm: in-kernel first, in-kernel last, then the others; None where it was not measured.
-pub struct Row<'a> {
-    pub metric: &'a Metric,
-    pub first: Option<f64>,
-    pub last: Option<f64>,
-    pub others: Vec<Option<f64>>,
-}
-
-#[derive(Debug, PartialEq)]
-pub enum Verdict {
-    Better,
-    Same,
-    Worse,
-}
-
-impl Row<'_> {
-    fn kernel(&self) -> Option<f64> {
-        Some((self.first? + self.last?) / 2.0)
-    }
-
-    pub fn noisy(&self) -> bool {
-        match (self.first, self.last, self.kernel()) {
-            (Some(first), Some(last), Some(mean)) => (first - last).abs() > NOISY * mean,
-            _ => false,
-        }
-    }
-
-    pub fn ratio(&self, other: usize) -> Option<f64> {
-        let kernel = self.kernel().filter(|mean| *mean > 0.0)?;
-        Some(self.others[other]? / kernel)
-    }
-
-    pub fn verdict(&self, other: usize) -> Option<Verdict> {
-        let (first, last, value) = (self.first?, self.last?, self.others[other]?);
-        let (low, high) = (
-            first.min(last) * (1.0 - SAME),
-            first.max(last) * (1.0 + SAME),
-        );
-        Some(if (low..=high).contains(&value) {
-            Verdict::Same
-        } else if (value < low) == self.metric.lower_is_better {
-            Verdict::Better
-        } else {
-            Verdict::Worse
-        })
-    }
-}
+use super::row::{Column, KERNEL, Row, Verdict};
 
 fn number(value: Option<f64>) -> String {
     match value {
@@ -68,57 +13,92 @@ fn number(value: Option<f64>) -> String {
     }
 }
 
-fn judgement(row: &Row, other: usize) -> String {
-    let word = match row.verdict(other) {
-        Some(Verdict::Better) => "better",
-        Some(Verdict::Same) => "same",
-        Some(Verdict::Worse) => "WORSE",
-        None => "",
-    };
-    match row.ratio(other) {
-        Some(ratio) => format!("{ratio:.2} {word}"),
-        None => "-".into(),
-    }
+fn percent(part: Option<f64>) -> String {
+    part.map_or("-".into(), |part| format!("{:.1}", part * 100.0))
 }
 
-/// The aligned table; `names` are those of the other arms.
-pub fn table(rows: &[Row], names: &[String]) -> String {
+/// Ratio to the kernel, what that means, and a star for the best of all.
+fn judgement(row: &Row, other: usize) -> String {
+    let word = match (row.loss(other), row.verdict(other)) {
+        (Some(_), _) => "LOST",
+        (None, Some(Verdict::Better)) => "better",
+        (None, Some(Verdict::Same)) => "same",
+        (None, Some(Verdict::Worse)) => "worse",
+        (None, None) => "",
+    };
+    let star = match row.best() == Some(&row.columns[other].name) {
+        true => " *",
+        false => "",
+    };
+    let ratio = match row.ratio(other) {
+        Some(ratio) => format!("{ratio:.2} "),
+        // Nothing is the kernel's value or the arm's.
+        None => "- ".into(),
+    };
+    format!("{ratio}{word}{star}").trim_end().into()
+}
+
+/// The aligned table.
+pub fn table(rows: &[Row], columns: &[Column]) -> String {
     let mut head = vec![
         "metric".to_string(),
         "better".into(),
-        "in-kernel first".into(),
-        "in-kernel last".into(),
+        KERNEL.into(),
+        String::new(),
+        "spread, %".into(),
     ];
-    for name in names {
-        head.push(name.clone());
-        head.push(format!("{name}/kernel"));
+    for column in columns {
+        head.push(column.name.clone());
+        head.push("/kernel".into());
     }
     head.push(String::new());
     let mut lines = vec![head];
-    for row in rows {
-        let better = if row.metric.lower_is_better {
-            "lower"
-        } else {
-            "higher"
-        };
-        let mut line = vec![
-            row.metric.label.to_string(),
-            better.into(),
-            number(row.first),
-            number(row.last),
-        ];
-        for other in 0..names.len() {
-            line.push(number(row.others[other]));
-            line.push(judgement(row, other));
-        }
-        line.push(if row.noisy() {
-            "noisy".into()
-        } else {
-            String::new()
-        });
-        lines.push(line);
-    }
+    lines.extend(rows.iter().map(line));
     align(&lines)
+}
+
+fn line(row: &Row) -> Vec<String> {
+    let choose = |yes, text: &str, other: &str| if yes { text.to_string() } else { other.into() };
+    let mut line = vec![
+        row.metric.label.to_string(),
+        choose(row.metric.lower_is_better, "lower", "higher"),
+        number(row.kernel()),
+        choose(row.best() == Some(KERNEL), "*", ""),
+        percent(row.spread()),
+    ];
+    for (other, value) in row.others.iter().enumerate() {
+        line.push(number(*value));
+        line.push(judgement(row, other));
+    }
+    line.push(choose(row.noisy(), "noisy", ""));
+    line
+}
+
+/// What each arm of ours lost, to whom, and by how much.
+pub fn losses(rows: &[Row], columns: &[Column]) -> String {
+    let mut text = String::new();
+    for (other, column) in columns.iter().enumerate().filter(|(_, c)| c.ours) {
+        let lost: Vec<String> = rows
+            .iter()
+            .filter_map(|row| {
+                let loss = row.loss(other)?;
+                Some(format!(
+                    "  {}: {}, {:.1} % behind {} with {} (spread {} %)\n",
+                    row.metric.label,
+                    number(row.others[other]),
+                    loss.behind * 100.0,
+                    loss.rival,
+                    number(Some(loss.best)),
+                    percent(row.spread())
+                ))
+            })
+            .collect();
+        let nr = rows.iter().filter(|row| row.others[other].is_some());
+        text += &format!("{} lost {} of {}", column.name, lost.len(), nr.count());
+        text += if lost.is_empty() { "\n" } else { ":\n" };
+        text += &lost.concat();
+    }
+    text
 }
 
 /// Columns as wide as their widest cell; numbers to the right, words to the left.
@@ -178,20 +158,24 @@ fn json_number(value: Option<f64>) -> String {
         .map_or("null".into(), |v| v.to_string())
 }
 
-/// The rows as a JSON array.
+/// The rows as a JSON array; `behind`: the part by which an arm of ours is behind the best of the others, where it lost.
 pub fn json(rows: &[Row]) -> String {
-    let list = |values: Vec<String>| format!("[{}]", values.join(", "));
     let lines = rows.iter().map(|row| {
-        let others = 0..row.others.len();
+        let list = |value: &dyn Fn(usize) -> Option<f64>| {
+            let numbers = (0..row.others.len()).map(|other| json_number(value(other)));
+            format!("[{}]", numbers.collect::<Vec<_>>().join(", "))
+        };
         format!(
             "    {{\"metric\": {}, \"better\": {}, \"kernel_first\": {}, \"kernel_last\": {}, \"arms\": {}, \
-             \"ratios\": {}, \"noisy\": {}}}",
+             \"ratios\": {}, \"best\": {}, \"behind\": {}, \"noisy\": {}}}",
             quote(row.metric.key),
             quote(if row.metric.lower_is_better { "lower" } else { "higher" }),
             json_number(row.first),
             json_number(row.last),
-            list(row.others.iter().map(|value| json_number(*value)).collect()),
-            list(others.map(|other| json_number(row.ratio(other))).collect()),
+            list(&|other| row.others[other]),
+            list(&|other| row.ratio(other)),
+            row.best().map_or("null".into(), quote),
+            list(&|other| Some(row.loss(other)?.behind)),
             row.noisy()
         )
     });
@@ -201,76 +185,58 @@ pub fn json(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::cells::Cell;
+    use super::super::row::tests::{columns, row};
     use super::*;
-
-    fn row(metric: &Metric, first: f64, last: f64, other: f64) -> Row<'_> {
-        Row {
-            metric,
-            first: Some(first),
-            last: Some(last),
-            others: vec![Some(other)],
-        }
-    }
-
-    #[test]
-    fn losses_are_losses() {
-        let time = &Cell::Hackbench.metrics()[0];
-        let rate = &Cell::Full.metrics()[0];
-        assert_eq!(
-            row(time, 0.66, 0.70, 0.52).verdict(0),
-            Some(Verdict::Better)
-        );
-        assert_eq!(row(time, 0.66, 0.70, 0.80).verdict(0), Some(Verdict::Worse));
-        assert_eq!(row(time, 0.66, 0.70, 0.71).verdict(0), Some(Verdict::Same));
-        assert_eq!(
-            row(rate, 312.0, 312.0, 290.0).verdict(0),
-            Some(Verdict::Worse)
-        );
-        assert_eq!(
-            row(rate, 312.0, 312.0, 340.0).verdict(0),
-            Some(Verdict::Better)
-        );
-        assert!(!row(time, 0.66, 0.70, 1.0).noisy());
-        assert!(row(time, 0.60, 0.70, 1.0).noisy());
-    }
 
     #[test]
     fn columns_line_up() {
         let time = &Cell::Hackbench.metrics()[0];
-        let missing = Row {
-            metric: time,
-            first: Some(0.6),
-            last: Some(0.7),
-            others: vec![None],
-        };
-        let text = table(
-            &[row(time, 1234.0, 1234.0, 2468.0), missing],
-            &["eevdfx".into()],
-        );
+        let columns = columns();
+        let rows = [
+            row(time, &columns, [1234.0, 1234.0], [2468.0, 617.0]),
+            row(time, &columns, [0.6, 0.7], [f64::NAN, 0.7]),
+        ];
+        let text = table(&rows, &columns);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
         assert_eq!(
             lines[1],
-            "hackbench, s  lower              1234            1234    2468  2.00 WORSE"
+            "hackbench, s  lower        1234           0.0  2468  2.00 LOST  617.0  0.50 better *"
         );
-        assert!(lines[2].ends_with("-  -              noisy"), "{text}");
         assert_eq!(
-            lines[0].find("in-kernel last").map(|at| at + 14),
-            lines[1].find("1234    2468").map(|at| at + 4)
+            lines[2],
+            "hackbench, s  lower       0.650  *       15.4     -  -          0.700  1.08 same      noisy"
         );
+        let end = |line: &str, word: &str| line.find(word).map(|at| at + word.len());
+        assert_eq!(end(lines[0], KERNEL), end(lines[1], "1234"));
+    }
+
+    #[test]
+    fn losses_are_listed() {
+        let time = &Cell::Hackbench.metrics()[0];
+        let columns = columns();
+        let lost = [row(time, &columns, [1.0, 1.0], [0.9, 0.6])];
+        assert_eq!(
+            losses(&lost, &columns),
+            "ours lost 1 of 1:\n  hackbench, s: 0.900, 50.0 % behind peer with 0.600 (spread 0.0 %)\n"
+        );
+        let won = [
+            row(time, &columns, [1.0, 1.0], [0.9, 0.95]),
+            row(time, &columns, [1.0, 1.0], [f64::NAN, 0.5]),
+        ];
+        assert_eq!(losses(&won, &columns), "ours lost 0 of 1\n");
     }
 
     #[test]
     fn json_is_json() {
         let time = &Cell::Hackbench.metrics()[0];
-        let text = json(&[Row {
-            metric: time,
-            first: Some(0.5),
-            last: Some(0.5),
-            others: vec![Some(1.0), None],
-        }]);
+        let columns = columns();
+        let text = json(&[row(time, &columns, [0.5, 0.5], [1.0, f64::NAN])]);
         assert!(
-            text.contains("\"arms\": [1, null], \"ratios\": [2, null], \"noisy\": false"),
+            text.contains(
+                "\"arms\": [1, null], \"ratios\": [2, null], \"best\": \"in-kernel\", \
+                 \"behind\": [1, null], \"noisy\": false"
+            ),
             "{text}"
         );
         assert_eq!(quote("a\"b\\\n"), "\"a\\\"b\\\\\\u000a\"");

@@ -40,7 +40,7 @@ pub struct Account {
 /// Some 2000 instructions between two looks at the clock, less than a microsecond on hardware and 2 us of virtual time
 /// under icount. No-ops, since an emulator translates them to nothing: a second of them costs it a tenth.
 #[cfg(target_arch = "x86_64")]
-fn work() {
+pub fn work() {
     // SAFETY: no-ops touch neither memory nor registers.
     unsafe {
         asm!(
@@ -53,7 +53,7 @@ fn work() {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn work() {
+pub fn work() {
     for i in 0..500 {
         std::hint::black_box(i);
     }
