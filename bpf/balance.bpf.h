@@ -42,14 +42,28 @@ static __always_inline bool steal_in(s32 cpu, u32 first, u32 end, u32 skip_first
 	return false;
 }
 
+/* Positions at which the chunks [chunk, end) begin and end. */
+static __always_inline u32 first_pos(u32 chunk)
+{
+	return chunk_topo[chunk & (EEVDFX_MAX_CPUS - 1)].first;
+}
+
+static __always_inline u32 end_pos(u32 end)
+{
+	return chunk_topo[(end - 1) & (EEVDFX_MAX_CPUS - 1)].end;
+}
+
 /* Global for the verifier's sake, see pick.bpf.h. */
 __noinline bool steal(s32 cpu)
 {
 	const volatile struct cpu_topo *t = &cpu_topo[cpu & (EEVDFX_MAX_CPUS - 1)];
+	const volatile struct node_topo *n = &node_topo[t->node & (EEVDFX_MAX_NODES - 1)];
+	u32 llc_first = first_pos(t->llc_first), llc_end = end_pos(t->llc_end);
+	u32 node_first = first_pos(n->chunk_first), node_end = end_pos(n->chunk_end);
 
-	if (steal_in(cpu, t->llc_first, t->llc_end, 0, 0) ||
-	    steal_in(cpu, t->node_first, t->node_end, t->llc_first, t->llc_end) ||
-	    steal_in(cpu, 0, nr_cpu_ids, t->node_first, t->node_end)) {
+	if (steal_in(cpu, llc_first, llc_end, 0, 0) ||
+	    steal_in(cpu, node_first, node_end, llc_first, llc_end) ||
+	    steal_in(cpu, 0, nr_cpu_ids, node_first, node_end)) {
 		stat_inc(STAT_PICK_STEAL);
 		return true;
 	}

@@ -6,9 +6,11 @@
 #ifndef __EEVDFX_INTF_H
 #define __EEVDFX_INTF_H
 
-/* Both bounds are powers of two: an index is masked instead of tested on hot paths. */
+/* All bounds are powers of two: an index is masked instead of tested on hot paths. */
 enum eevdfx_limits {
 	EEVDFX_MAX_CPUS = 1024,
+	EEVDFX_MAX_NODES = 64,
+	EEVDFX_MAX_BLOCKS = 128,
 	EEVDFX_STATS_PER_CPU = 32,
 };
 
@@ -71,16 +73,43 @@ struct knobs {
 _Static_assert(sizeof(struct knobs) == 128, "two cache lines");
 
 /*
- * Where a CPU looks for work: cpu_order[] lists all CPUs sorted by node, LLC and core; a CPU's LLC
- * and node are ranges of positions in it, [first, end).
+ * Which CPUs belong together. cpu_order[] lists all CPUs sorted by node, LLC, core and id, so that each
+ * of these is a range of positions in it. All ranges are [first, end).
+ *
+ * A chunk is at most 64 CPUs of one LLC, a block at most 64 chunks of one node: a bit for each member
+ * fits a u64. A core is in one chunk. Chunks, blocks and nodes are numbered from 0 in the same order,
+ * nodes that have no CPU left out.
+ *
+ * CPUs without a topology (offline or absent) stand behind all others, each in a chunk of its own from
+ * nr_chunks on, which belongs to no node's range.
  */
 struct cpu_topo {
-	u16 pos; /* of this CPU in cpu_order[] */
-	u16 llc_first;
+	u16 chunk;
+	u16 bit; /* in the chunk: position less the chunk's first */
+	u16 llc_first; /* chunks of its LLC */
 	u16 llc_end;
-	u16 node_first;
-	u16 node_end;
+	u16 node; /* index in node_topo[]; 0 without a topology */
+	u16 node_id; /* the kernel's; 0 without a topology */
+	u16 sibling_first; /* positions of its core */
+	u16 sibling_end;
+};
+
+struct chunk_topo {
+	u16 first; /* positions */
+	u16 end;
+	u16 node;
+	u16 pad;
+};
+
+struct node_topo {
+	u16 chunk_first;
+	u16 chunk_end;
+	u16 block_first; /* block b has the chunks from chunk_first + 64 * (b - block_first) on */
+	u16 block_end;
 	u16 node_id;
+	u16 nr_order;
+	u8 order[EEVDFX_MAX_NODES]; /* the other nodes, nearest first; equals go round from the next one */
+	u8 dist[EEVDFX_MAX_NODES]; /* to each node; 10 is itself */
 };
 
 /*

@@ -31,9 +31,15 @@ volatile struct knobs knobs = {
 	.ttwu_queue = TTWU_QUEUE_KERNEL,
 };
 
-const volatile u32 nr_cpu_ids = 1;
 const volatile u64 tick_ns = 4000000; /* TICK_NSEC */
+const volatile u32 nr_cpu_ids = 1;
+const volatile u32 nr_chunks = 1;
+const volatile u32 nr_blocks = 1;
+const volatile u32 nr_nodes = 1;
+const volatile bool has_smt;
 const volatile u16 cpu_order[EEVDFX_MAX_CPUS];
 const volatile struct cpu_topo cpu_topo[EEVDFX_MAX_CPUS];
+const volatile struct chunk_topo chunk_topo[EEVDFX_MAX_CPUS];
+const volatile struct node_topo node_topo[EEVDFX_MAX_NODES];
 
 #endif /* __EEVDFX_KNOBS_BPF_H */

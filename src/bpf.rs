@@ -23,7 +23,7 @@ use scx_utils::{UEI_DUMP_PTR_MUTEX, compat, scx_ops_attach, scx_ops_load, scx_op
 use crate::exit::Exit;
 use crate::kconfig;
 use crate::knobs::Knobs;
-use crate::topology::Topology;
+use crate::topology::{MAX_CPUS, MAX_NODES, Topology};
 
 #[allow(
     missing_docs,
@@ -78,15 +78,6 @@ impl<'a> Opened<'a> {
         Ok(Opened(skel))
     }
 
-    /// CPUs that the tables have room for.
-    pub fn max_cpus(&self) -> usize {
-        self.0
-            .maps
-            .rodata_data
-            .as_ref()
-            .map_or(0, |rodata| rodata.cpu_order.len())
-    }
-
     /// Fills in everything that is fixed from the load on, and the first values of the knobs.
     /// `tick_ns` is the length of a scheduler tick; a dump length of 0 is the kernel's default.
     ///
@@ -99,25 +90,14 @@ impl<'a> Opened<'a> {
         tick_ns: u64,
         exit_dump_len: u32,
     ) -> Result<()> {
-        let nr_cpu_ids = topology.order.len() as u32;
         let maps = &mut self.0.maps;
         let (Some(rodata), Some(data)) = (maps.rodata_data.as_mut(), maps.data_data.as_mut())
         else {
             bail!("libbpf did not map the BPF object's data");
         };
-        rodata.nr_cpu_ids = nr_cpu_ids;
         rodata.tick_ns = tick_ns;
-        rodata.cpu_order[..topology.order.len()].copy_from_slice(&topology.order);
-        for (entry, place) in rodata.cpu_topo.iter_mut().zip(&topology.places) {
-            *entry = types::cpu_topo {
-                pos: place.pos,
-                llc_first: place.llc.0,
-                llc_end: place.llc.1,
-                node_first: place.node.0,
-                node_end: place.node.1,
-                node_id: place.node_id,
-            };
-        }
+        write_topology(rodata, topology);
+        let nr_cpu_ids = rodata.nr_cpu_ids;
         write_knobs(&mut data.knobs, knobs);
 
         let ops = self.0.struct_ops.eevdfx_ops_mut();
@@ -142,6 +122,48 @@ impl<'a> Opened<'a> {
         let mut skel = self.0;
         let skel = scx_ops_load!(skel, eevdfx_ops, uei)?;
         Ok(Loaded { skel, link: None })
+    }
+}
+
+/// The tables' lengths are spelled out so that limits other than intf.h's do not compile.
+fn write_topology(to: &mut types::rodata, from: &Topology) {
+    to.nr_cpu_ids = from.order.len() as u32;
+    to.nr_chunks = from.nr_chunks as u32;
+    to.nr_blocks = from.nr_blocks as u32;
+    to.nr_nodes = from.nodes.len() as u32;
+    to.has_smt = from.has_smt;
+    to.cpu_order[..from.order.len()].copy_from_slice(&from.order);
+    let cpus: &mut [types::cpu_topo; MAX_CPUS] = &mut to.cpu_topo;
+    for (entry, place) in cpus.iter_mut().zip(&from.places) {
+        *entry = types::cpu_topo {
+            chunk: place.chunk,
+            bit: place.bit,
+            llc_first: place.llc.start,
+            llc_end: place.llc.end,
+            node: place.node,
+            node_id: place.node_id,
+            sibling_first: place.siblings.start,
+            sibling_end: place.siblings.end,
+        };
+    }
+    for (entry, chunk) in to.chunk_topo.iter_mut().zip(&from.chunks) {
+        *entry = types::chunk_topo {
+            first: chunk.cpus.start,
+            end: chunk.cpus.end,
+            node: chunk.node,
+            pad: 0,
+        };
+    }
+    let nodes: &mut [types::node_topo; MAX_NODES] = &mut to.node_topo;
+    for (entry, node) in nodes.iter_mut().zip(&from.nodes) {
+        entry.chunk_first = node.chunks.start;
+        entry.chunk_end = node.chunks.end;
+        entry.block_first = node.blocks.start;
+        entry.block_end = node.blocks.end;
+        entry.node_id = node.id;
+        entry.nr_order = node.order.len() as u16;
+        entry.order[..node.order.len()].copy_from_slice(&node.order);
+        entry.dist[..node.dist.len()].copy_from_slice(&node.dist);
     }
 }
 

@@ -13,7 +13,14 @@ pub struct FakeRoot(PathBuf);
 impl FakeRoot {
     /// An empty one; `name` tells the tests of one process apart.
     pub fn new(name: &str) -> Self {
-        let dir = env::temp_dir().join(format!("eevdfx-{}-{name}", process::id()));
+        // In memory where that can be had: a large machine has thousands of files.
+        let memory = PathBuf::from("/dev/shm");
+        let temp = if memory.is_dir() {
+            memory
+        } else {
+            env::temp_dir()
+        };
+        let dir = temp.join(format!("eevdfx-{}-{name}", process::id()));
         let _ = fs::remove_dir_all(&dir);
         FakeRoot(dir)
     }

@@ -73,7 +73,7 @@ fn round(
     let options = OpenOptions::new(&cli.libbpf)?;
     logging::forget_libbpf_warnings();
     let mut opened = Opened::new(&mut storage, &options).map_err(explain_load_failure)?;
-    let topology = Topology::read(Path::new("/"), opened.max_cpus())?;
+    let topology = Topology::read(Path::new("/"))?;
     let defaults = Knobs::defaults(topology.nr_online);
     let is_first = knobs.is_none();
     let knobs = match knobs {
@@ -87,7 +87,9 @@ fn round(
     }
     info!(
         "CPUs {}, LLCs {}, nodes {}",
-        topology.nr_online, topology.nr_llcs, topology.nr_nodes
+        topology.nr_online,
+        topology.nr_llcs,
+        topology.nodes.len()
     );
     let mut scheduler = opened.load().map_err(explain_load_failure)?;
     report_verifier(&scheduler);

@@ -1,253 +1,238 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Decides which CPUs belong together: cores, last-level caches (LLCs) and NUMA nodes, from sysfs.
-//!
-//! Tolerant of what real machines lack: without NUMA there is one node, without cache information
-//! one LLC per package. An LLC that spans nodes is cut at the node's border, so that LLCs nest in
-//! nodes. Ids in sysfs are not relied on where they need not be unique: an LLC or a core is named
-//! by the lowest CPU in it.
+//! Decides which CPUs belong together: cores, last-level caches (LLCs) and NUMA nodes. What is known
+//! of the machine becomes the tables that BPF works with, described in bpf/intf.h.
 //!
 //! CPUs without a topology (offline, or a hole in the numbering) come last, each alone, because
 //! nothing is known of them; when one comes online the scheduler restarts and reads again.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
-/// Where a CPU stands. Ordered the way the table for BPF is: node, LLC, core, CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Cpu {
-    /// Node id in sysfs.
-    node: u16,
-    /// Lowest CPU of the LLC within the node.
-    llc: u16,
-    /// Lowest CPU of the core.
-    core: u16,
-    /// Kernel's CPU id.
-    id: u16,
+mod sysfs;
+#[cfg(test)]
+mod tests;
+
+use sysfs::{Cpu, Distances, Machine};
+
+/// CPU ids and nodes that the tables have room for; as in bpf/intf.h.
+pub const MAX_CPUS: usize = 1024;
+#[allow(missing_docs)]
+pub const MAX_NODES: usize = 64;
+
+/// CPUs of a chunk and chunks of a block: the bits of a word.
+const WORD: usize = 64;
+
+/// Where one CPU stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Its chunk.
+    pub chunk: u16,
+    /// Its bit in the chunk.
+    pub bit: u16,
+    /// Chunks of its LLC.
+    pub llc: Range<u16>,
+    /// Index of its node; 0 without a topology.
+    pub node: u16,
+    /// The node's id in the kernel; 0 without a topology.
+    pub node_id: u16,
+    /// Positions of its core's CPUs.
+    pub siblings: Range<u16>,
 }
 
-/// Positions of one CPU and of its surroundings in [`Topology::order`]; ranges are [first, end).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// Of this CPU.
-    pub pos: u16,
-    /// Of its LLC.
-    pub llc: (u16, u16),
-    /// Of its node.
-    pub node: (u16, u16),
-    /// The node's id in the kernel; 0 for a CPU without a topology.
-    pub node_id: u16,
+/// At most 64 CPUs of one LLC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Positions in [`Topology::order`].
+    pub cpus: Range<u16>,
+    /// Index of its node.
+    pub node: u16,
+}
+
+/// A node that has CPUs in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// In the kernel.
+    pub id: u16,
+    /// Its chunks.
+    pub chunks: Range<u16>,
+    /// Its blocks, of 64 chunks each but the last.
+    pub blocks: Range<u16>,
+    /// Indices of the other nodes, nearest first.
+    pub order: Vec<u8>,
+    /// Distance to each node, by index.
+    pub dist: Vec<u8>,
 }
 
 /// The machine's CPUs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Topology {
     /// All CPU ids below the kernel's nr_cpu_ids, sorted by node, LLC, core and id.
     pub order: Vec<u16>,
     /// By CPU id; as long as `order`.
     pub places: Vec<Place>,
+    /// Those of the nodes, then one for each CPU without a topology.
+    pub chunks: Vec<Chunk>,
+    /// By index, in order of their ids.
+    pub nodes: Vec<Node>,
     /// CPUs in use.
     pub nr_online: usize,
+    /// CPUs that are not in use but may come.
+    pub offline: Vec<u16>,
     /// LLCs with a CPU in use.
     pub nr_llcs: usize,
-    /// Nodes with a CPU in use.
-    pub nr_nodes: usize,
+    /// Chunks of the nodes.
+    pub nr_chunks: usize,
+    /// Blocks of the nodes.
+    pub nr_blocks: usize,
+    /// Whether a core has more than one CPU in use.
+    pub has_smt: bool,
 }
 
 impl Topology {
-    /// Reads the topology below `root` (`/` but in tests). CPU ids must be below `max_cpus`.
+    /// Reads the topology below `root` (`/` but in tests).
     ///
     /// # Errors
-    /// Fails when sysfs does not list the CPUs, or lists more than `max_cpus`.
-    pub fn read(root: &Path, max_cpus: usize) -> Result<Self> {
-        let dir = root.join("sys/devices/system/cpu");
-        let online = required_list(&dir.join("online"))?;
-        let possible = cpu_list(&dir.join("possible")).unwrap_or_else(|| online.clone());
-        let nr_cpu_ids = possible
-            .union(&online)
-            .last()
-            .map_or(0, |last| usize::from(*last) + 1);
-        if nr_cpu_ids > max_cpus {
+    /// Fails when sysfs does not list the CPUs, or there are more CPUs or nodes than supported.
+    pub fn read(root: &Path) -> Result<Self> {
+        let machine = sysfs::read(root)?;
+        let last = machine.possible.last().copied().unwrap_or_default();
+        if usize::from(last) >= MAX_CPUS {
+            bail!("this machine has CPU ids up to {last}, the scheduler supports {MAX_CPUS} CPUs");
+        }
+        let nr_nodes = machine.cpus.chunk_by(|a, b| a.node == b.node).count();
+        if nr_nodes > MAX_NODES {
             bail!(
-                "this machine has CPU ids up to {}, the scheduler supports {max_cpus} CPUs",
-                nr_cpu_ids - 1
+                "this machine has {nr_nodes} NUMA nodes with CPUs, the scheduler supports {MAX_NODES}"
             );
         }
-        let nodes = nodes(&root.join("sys/devices/system/node"));
-        let mut cpus: Vec<Cpu> = online
-            .iter()
-            .map(|id| locate(&dir, *id, &online, &nodes))
-            .collect();
-        cpus.sort_unstable();
-        Ok(Self::arrange(&cpus, nr_cpu_ids))
+        Ok(Self::arrange(&machine, usize::from(last) + 1))
     }
 
-    /// Lays out sorted `cpus`, and behind them every other id below `nr_cpu_ids` by itself.
-    fn arrange(cpus: &[Cpu], nr_cpu_ids: usize) -> Self {
-        let mut order: Vec<u16> = cpus.iter().map(|cpu| cpu.id).collect();
-        let mut places = vec![Place::default(); nr_cpu_ids];
-        let llcs: Vec<_> = cpus
-            .chunk_by(|a, b| (a.node, a.llc) == (b.node, b.llc))
-            .collect();
-        let nodes: Vec<_> = cpus.chunk_by(|a, b| a.node == b.node).collect();
-        for (pos, cpu) in cpus.iter().enumerate() {
-            let place = &mut places[usize::from(cpu.id)];
-            place.pos = pos as u16;
-            place.node_id = cpu.node;
+    fn arrange(machine: &Machine, nr_cpu_ids: usize) -> Self {
+        let mut topology = Topology {
+            places: vec![Place::default(); nr_cpu_ids],
+            nr_online: machine.cpus.len(),
+            ..Topology::default()
+        };
+        for cpus in machine.cpus.chunk_by(|a, b| a.node == b.node) {
+            topology.add_node(cpus);
         }
-        for (first, end, group) in ranges(&llcs) {
-            group
+        topology.nr_chunks = topology.chunks.len();
+        topology.set_distances(&machine.distances);
+        let mut is_known = vec![false; nr_cpu_ids];
+        for cpu in &machine.cpus {
+            is_known[usize::from(cpu.id)] = true;
+        }
+        for id in (0..nr_cpu_ids as u16).filter(|id| !is_known[usize::from(*id)]) {
+            topology.add_lone_cpu(id);
+            if machine.possible.contains(&id) {
+                topology.offline.push(id);
+            }
+        }
+        topology
+    }
+
+    fn add_node(&mut self, cpus: &[Cpu]) {
+        let first = self.chunks.len();
+        for llc in cpus.chunk_by(|a, b| a.llc == b.llc) {
+            self.add_llc(llc);
+        }
+        let nr_blocks = (self.chunks.len() - first).div_ceil(WORD);
+        self.nodes.push(Node {
+            id: cpus[0].node,
+            chunks: range(first, self.chunks.len()),
+            blocks: range(self.nr_blocks, self.nr_blocks + nr_blocks),
+            order: Vec::new(),
+            dist: Vec::new(),
+        });
+        self.nr_blocks += nr_blocks;
+    }
+
+    fn add_llc(&mut self, cpus: &[Cpu]) {
+        let pieces = pieces(cpus);
+        let llc = range(self.chunks.len(), self.chunks.len() + pieces.len());
+        for piece in pieces {
+            self.add_chunk(piece, &llc);
+        }
+        self.nr_llcs += 1;
+    }
+
+    fn add_chunk(&mut self, cpus: &[Cpu], llc: &Range<u16>) {
+        let node = self.nodes.len() as u16;
+        let chunk = self.chunks.len() as u16;
+        let first = self.order.len();
+        for core in cpus.chunk_by(|a, b| a.core == b.core) {
+            let siblings = range(self.order.len(), self.order.len() + core.len());
+            self.has_smt |= core.len() > 1;
+            for cpu in core {
+                self.places[usize::from(cpu.id)] = Place {
+                    chunk,
+                    bit: (self.order.len() - first) as u16,
+                    llc: llc.clone(),
+                    node,
+                    node_id: cpu.node,
+                    siblings: siblings.clone(),
+                };
+                self.order.push(cpu.id);
+            }
+        }
+        self.chunks.push(Chunk {
+            cpus: range(first, self.order.len()),
+            node,
+        });
+    }
+
+    fn add_lone_cpu(&mut self, id: u16) {
+        let (pos, chunk) = (self.order.len(), self.chunks.len());
+        self.places[usize::from(id)] = Place {
+            chunk: chunk as u16,
+            llc: range(chunk, chunk + 1),
+            siblings: range(pos, pos + 1),
+            ..Place::default()
+        };
+        self.chunks.push(Chunk {
+            cpus: range(pos, pos + 1),
+            node: 0,
+        });
+        self.order.push(id);
+    }
+
+    /// Of nodes equally far away the next one by index is nearest, counted from the own one on and
+    /// round, so that what leaves several nodes does not all go to the first.
+    fn set_distances(&mut self, distances: &Distances) {
+        let ids: Vec<u16> = self.nodes.iter().map(|node| node.id).collect();
+        for (own, node) in self.nodes.iter_mut().enumerate() {
+            node.dist = ids
                 .iter()
-                .for_each(|cpu| places[usize::from(cpu.id)].llc = (first, end));
-        }
-        for (first, end, group) in ranges(&nodes) {
-            group
-                .iter()
-                .for_each(|cpu| places[usize::from(cpu.id)].node = (first, end));
-        }
-        let known: BTreeSet<u16> = order.iter().copied().collect();
-        for id in (0..nr_cpu_ids as u16).filter(|id| !known.contains(id)) {
-            let pos = order.len() as u16;
-            order.push(id);
-            places[usize::from(id)] = Place {
-                pos,
-                llc: (pos, pos + 1),
-                node: (pos, pos + 1),
-                node_id: 0,
-            };
-        }
-        Topology {
-            order,
-            places,
-            nr_online: cpus.len(),
-            nr_llcs: llcs.len(),
-            nr_nodes: nodes.len(),
+                .map(|id| distances.between(node.id, *id))
+                .collect();
+            node.order = (1..ids.len())
+                .map(|step| ((own + step) % ids.len()) as u8)
+                .collect();
+            // Stable: keeps the round among equals.
+            node.order
+                .sort_by_key(|other| node.dist[usize::from(*other)]);
         }
     }
 }
 
-/// Each group with its [first, end) positions, the groups standing one behind the other.
-fn ranges<'a>(groups: &[&'a [Cpu]]) -> Vec<(u16, u16, &'a [Cpu])> {
-    let mut first = 0;
-    groups
-        .iter()
-        .map(|group| {
-            let end = first + group.len() as u16;
-            let range = (first, end, *group);
-            first = end;
-            range
-        })
-        .collect()
+fn range(first: usize, end: usize) -> Range<u16> {
+    first as u16..end as u16
 }
 
-/// The node of every CPU that sysfs puts into one. CPUs it leaves out count as node 0.
-fn nodes(dir: &Path) -> BTreeMap<u16, u16> {
-    let mut nodes = BTreeMap::new();
-    for (node, path) in numbered(dir, "node") {
-        for cpu in cpu_list(&path.join("cpulist")).unwrap_or_default() {
-            nodes.insert(cpu, node);
-        }
+/// Cuts an LLC into pieces that fit a word, between cores unless a single one is too large.
+fn pieces(llc: &[Cpu]) -> Vec<&[Cpu]> {
+    let mut pieces = Vec::new();
+    let mut rest = llc;
+    while rest.len() > WORD {
+        let is_border = |at: &usize| rest[*at - 1].core != rest[*at].core;
+        let at = (1..=WORD).rev().find(is_border).unwrap_or(WORD);
+        let (piece, behind) = rest.split_at(at);
+        pieces.push(piece);
+        rest = behind;
     }
-    nodes
+    pieces.push(rest);
+    pieces
 }
-
-/// Where CPU `id` stands; `dir` is sysfs' folder of all CPUs. Of a CPU with neither cache nor
-/// package the LLC is its whole node.
-fn locate(dir: &Path, id: u16, online: &BTreeSet<u16>, nodes: &BTreeMap<u16, u16>) -> Cpu {
-    let cpu = dir.join(format!("cpu{id}"));
-    let node_of = |id: &u16| nodes.get(id).copied().unwrap_or(0);
-    let node = node_of(&id);
-    let llc = llc_cpus(&cpu)
-        .or_else(|| some_cpus(&cpu.join("topology/package_cpus_list")))
-        .unwrap_or_else(|| online.clone());
-    let core = some_cpus(&cpu.join("topology/thread_siblings_list"));
-    Cpu {
-        node,
-        llc: llc
-            .iter()
-            .copied()
-            .find(|other| node_of(other) == node)
-            .unwrap_or(id),
-        core: core.and_then(|cpus| cpus.first().copied()).unwrap_or(id),
-        id,
-    }
-}
-
-/// The CPUs that share the cache of level 3 with this one, or of the highest level below it.
-fn llc_cpus(cpu: &Path) -> Option<BTreeSet<u16>> {
-    numbered(&cpu.join("cache"), "index")
-        .into_iter()
-        .filter(|(_, cache)| text(&cache.join("type")).as_deref() != Some("Instruction"))
-        .filter_map(|(_, cache)| {
-            let level: u16 = text(&cache.join("level"))?.parse().ok()?;
-            let cpus = some_cpus(&cache.join("shared_cpu_list"))?;
-            (level <= 3).then_some((level, cpus))
-        })
-        .max_by_key(|(level, _)| *level)
-        .map(|(_, cpus)| cpus)
-}
-
-/// The entries `<prefix><number>` of a folder, by number; none when there is no such folder.
-fn numbered(dir: &Path, prefix: &str) -> Vec<(u16, PathBuf)> {
-    let Ok(entries) = fs::read_dir(dir) else {
-        return Vec::new();
-    };
-    let mut found: Vec<_> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let number = entry
-                .file_name()
-                .to_str()?
-                .strip_prefix(prefix)?
-                .parse()
-                .ok()?;
-            Some((number, entry.path()))
-        })
-        .collect();
-    found.sort_unstable();
-    found
-}
-
-fn text(path: &Path) -> Option<String> {
-    fs::read_to_string(path)
-        .ok()
-        .map(|text| text.trim().to_string())
-}
-
-fn cpu_list(path: &Path) -> Option<BTreeSet<u16>> {
-    parse_list(&text(path)?)
-}
-
-/// Like [`cpu_list`], but the empty list counts as none.
-fn some_cpus(path: &Path) -> Option<BTreeSet<u16>> {
-    cpu_list(path).filter(|cpus| !cpus.is_empty())
-}
-
-fn required_list(path: &Path) -> Result<BTreeSet<u16>> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    match parse_list(text.trim()) {
-        Some(cpus) if !cpus.is_empty() => Ok(cpus),
-        _ => bail!("{} is no list of CPUs: {:?}", path.display(), text.trim()),
-    }
-}
-
-/// Reads the kernel's list format, `0-3,8,10-11`; empty text is the empty list.
-fn parse_list(text: &str) -> Option<BTreeSet<u16>> {
-    let mut cpus = BTreeSet::new();
-    for part in text
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-    {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        cpus.extend(first.parse::<u16>().ok()?..=last.parse().ok()?);
-    }
-    Some(cpus)
-}
-
-#[cfg(test)]
-#[path = "topology_tests.rs"]
-mod tests;
