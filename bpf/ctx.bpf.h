@@ -89,6 +89,7 @@ struct task_ctx {
 	struct eevdf_se se;
 	u64 sum_exec_ns; /* p->se.sum_exec_runtime when last charged */
 	s32 cpu; /* whose runq holds or last held it */
+	s32 home_cpu; /* of its home node: where its wakeups begin to search */
 	u32 slice_entry; /* 1 + its entry in runq.slices, 0: none */
 	u32 idle_gen; /* of that runq when the task went to sleep owing */
 	bool on_rq; /* accounted in runqs[cpu] */

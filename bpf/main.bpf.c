@@ -54,6 +54,7 @@ void BPF_STRUCT_OPS(eevdfx_enable, struct task_struct *p)
 	tctx->se.rem = 0;
 	tctx->owes = false;
 	tctx->rel_deadline = false;
+	tctx->home_cpu = scx_bpf_task_cpu(p);
 }
 
 s32 BPF_STRUCT_OPS(eevdfx_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use crate::bpf::STATS_PER_CPU;
 
 /// Names of the counters, in order of enum stat_idx in bpf/intf.h (where each is explained).
-pub const LABELS: [&str; 19] = [
+pub const LABELS: [&str; 25] = [
     "enq_direct",
     "enq_preempt",
     "enq_ready",
@@ -28,8 +28,14 @@ pub const LABELS: [&str; 19] = [
     "promote",
     "demote",
     "rescue",
-    "idle_found",
+    "idle_prev",
+    "idle_sync",
+    "idle_llc",
+    "idle_node",
+    "idle_remote",
     "idle_none",
+    "wake_home",
+    "wake_away",
     "idle_kick",
     "hrtick_arm",
     "hrtick_kick",
