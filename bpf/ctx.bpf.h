@@ -129,6 +129,7 @@ struct task_ctx {
 	u64 ran_at; /* last ran until */
 	s32 waker_cpu; /* where select_cpu ran for this wakeup */
 	s32 cpu; /* whose runq holds or last held it */
+	s32 home_cpu; /* of its home node: where its wakeups begin to search */
 	u32 slice_entry; /* 1 + its entry in runq.slices, 0: none */
 	u32 idle_gen; /* of that runq when the task went to sleep owing */
 	bool on_rq; /* accounted in runqs[cpu] */

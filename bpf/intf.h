@@ -138,9 +138,18 @@ enum stat_idx {
 	STAT_DEMOTE, /* READY -> WAIT */
 	STAT_RESCUE, /* waited longer than the rescue bound, moved to the front */
 
-	/* every wakeup that searched: IDLE_FOUND + IDLE_NONE */
-	STAT_IDLE_FOUND,
-	STAT_IDLE_NONE,
+	/* every wakeup that searched: PREV + SYNC + LLC + NODE + REMOTE + NONE */
+	STAT_IDLE_PREV, /* the previous CPU */
+	STAT_IDLE_SYNC, /* the waker's, which says that it is about to sleep */
+	STAT_IDLE_LLC, /* another one of the LLC at home, */
+	STAT_IDLE_NODE, /* of the home node, */
+	STAT_IDLE_REMOTE, /* of another node */
+	STAT_IDLE_NONE, /* none idles: the previous CPU or the waker's */
+
+	/* the same wakeups: HOME + AWAY */
+	STAT_WAKE_HOME, /* to a CPU of the home node */
+	STAT_WAKE_AWAY,
+
 	STAT_IDLE_KICK, /* an idle CPU was told that a task waits elsewhere */
 
 	STAT_TTWU_QUEUED, /* wakeups that the kernel handed to their CPU */

@@ -19,10 +19,10 @@
 #include "gvt.bpf.h"
 #include "runq.bpf.h"
 #include "hrtick.bpf.h"
+#include "idle.bpf.h"
 #include "steal.bpf.h"
 #include "balance.bpf.h"
 #include "pick.bpf.h"
-#include "idle.bpf.h"
 #include "ttwu.bpf.h"
 #include "preempt.bpf.h"
 #include "dump.bpf.h"
@@ -58,6 +58,7 @@ void BPF_STRUCT_OPS(eevdfx_enable, struct task_struct *p)
 	tctx->se.rem = 0;
 	tctx->owes = false;
 	tctx->rel_deadline = false;
+	tctx->home_cpu = scx_bpf_task_cpu(p);
 }
 
 s32 BPF_STRUCT_OPS(eevdfx_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)

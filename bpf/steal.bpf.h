@@ -201,11 +201,14 @@ static __always_inline bool steal(struct runq *rq, s32 cpu)
 /* @p was queued without a search for an idle CPU: let one that idles come and take it. */
 static __always_inline void kick_idle_for(struct task_struct *p)
 {
-	s32 cpu;
+	s32 home, cpu;
 
 	if (p->nr_cpus_allowed == 1 || is_migration_disabled(p))
 		return;
-	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	home = scx_bpf_task_cpu(p);
+	cpu = pick_idle_near(p, home, 0);
+	if (cpu < 0 && idle_per_node)
+		cpu = pick_idle_spill(p, home);
 	if (cpu >= 0) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		stat_inc(STAT_IDLE_KICK);

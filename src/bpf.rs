@@ -47,9 +47,9 @@ pub const STATS_PER_CPU: usize = 64;
 /// Place for the libbpf object, which a scheduler borrows for as long as it lives.
 pub type Storage = MaybeUninit<OpenObject>;
 
-/// The flags of the scheduler in the kernel that we want with these knobs, with their value there; 0
-/// where the kernel does not know one.
-pub fn wanted_flags(knobs: &Knobs) -> Vec<(&'static str, u64)> {
+/// The flags of the scheduler in the kernel that we want with these knobs on this machine, with their
+/// value there; 0 where the kernel does not know one.
+pub fn wanted_flags(knobs: &Knobs, topology: &Topology) -> Vec<(&'static str, u64)> {
     let mut flags = vec![
         ("ENQ_EXITING", *compat::SCX_OPS_ENQ_EXITING),
         (
@@ -59,6 +59,13 @@ pub fn wanted_flags(knobs: &Knobs) -> Vec<(&'static str, u64)> {
     ];
     if TTWU_QUEUE[knobs.ttwu_queue as usize] == "kernel" {
         flags.push(("ALLOW_QUEUED_WAKEUP", *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP));
+    }
+    // A kernel without NUMA knows the flag but keeps one mask all the same.
+    if topology.nodes.len() > 1 {
+        flags.push((
+            "BUILTIN_IDLE_PER_NODE",
+            *compat::SCX_OPS_BUILTIN_IDLE_PER_NODE,
+        ));
     }
     flags
 }
@@ -101,13 +108,15 @@ impl<'a> Opened<'a> {
         rodata.tick_ns = tick_ns;
         write_topology(rodata, topology);
         let nr_cpu_ids = rodata.nr_cpu_ids;
+        let flags = wanted_flags(knobs, topology)
+            .iter()
+            .fold(0, |flags, (_, flag)| flags | flag);
+        rodata.idle_per_node = flags & *compat::SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
         write_knobs(&mut data.knobs, knobs);
 
         let ops = self.0.struct_ops.eevdfx_ops_mut();
         ops.exit_dump_len = exit_dump_len;
-        ops.flags |= wanted_flags(knobs)
-            .iter()
-            .fold(0, |flags, (_, flag)| flags | flag);
+        ops.flags |= flags;
 
         let maps = &mut self.0.maps;
         for map in [&mut maps.runqs, &mut maps.hrticks] {

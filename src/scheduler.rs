@@ -86,7 +86,7 @@ fn round(
     let tick_ns = bpf::tick_ns()?;
     opened.configure(&topology, knobs, tick_ns, options.exit_dump_len)?;
     if is_first {
-        report_start(tick_ns, knobs, &defaults);
+        report_start(tick_ns, knobs, &defaults, &topology);
     }
     info!(
         "CPUs {}, LLCs {}, nodes {}",
@@ -168,7 +168,7 @@ fn wait_until_free(stop: &Stop) -> Result<bool> {
 }
 
 /// Tells in the log what is about to run.
-fn report_start(tick_ns: u64, knobs: &Knobs, defaults: &Knobs) {
+fn report_start(tick_ns: u64, knobs: &Knobs, defaults: &Knobs, topology: &Topology) {
     info!(
         "scx_eevdfx {} on Linux {}, HZ={}",
         env!("CARGO_PKG_VERSION"),
@@ -178,7 +178,7 @@ fn report_start(tick_ns: u64, knobs: &Knobs, defaults: &Knobs) {
     for line in knobs.report(defaults) {
         info!("{line}");
     }
-    let (known, unknown): (Vec<_>, Vec<_>) = bpf::wanted_flags(knobs)
+    let (known, unknown): (Vec<_>, Vec<_>) = bpf::wanted_flags(knobs, topology)
         .into_iter()
         .partition(|(_, flag)| *flag != 0);
     let names = |flags: &[(&'static str, u64)]| {

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use crate::bpf::STATS_PER_CPU;
 
 /// Names of the counters, in order of enum stat_idx in bpf/intf.h (where each is explained).
-pub const LABELS: [&str; 26] = [
+pub const LABELS: [&str; 32] = [
     "enq_direct",
     "enq_preempt",
     "enq_ready",
@@ -32,8 +32,14 @@ pub const LABELS: [&str; 26] = [
     "promote",
     "demote",
     "rescue",
-    "idle_found",
+    "idle_prev",
+    "idle_sync",
+    "idle_llc",
+    "idle_node",
+    "idle_remote",
     "idle_none",
+    "wake_home",
+    "wake_away",
     "idle_kick",
     "ttwu_queued",
     "stage_drain",
