@@ -151,6 +151,9 @@ struct {
 	__type(value, struct task_ctx);
 } task_ctxs SEC(".maps");
 
+/* Whose turn it is: the next fork's node, see spread.bpf.h. Aligned: a line of its own. */
+u64 spread_turn __attribute__((aligned(128)));
+
 /* Rows of whole cache lines: no two CPUs write the same line. Read by the daemon through mmap. */
 u64 stats[EEVDFX_MAX_CPUS][EEVDFX_STATS_PER_CPU] __attribute__((aligned(128)));
 

@@ -89,19 +89,40 @@ static __noinline s32 pick_idle_spill(struct task_struct *p, s32 home)
 	return -EBUSY;
 }
 
-/* Affinity excludes @cpu: another one of its node, else where @p is, else anywhere it may be. */
-static __noinline s32 allowed_near(struct task_struct *p, s32 cpu, s32 prev_cpu)
+static __always_inline u32 node_first(u32 node)
 {
-	const volatile struct node_topo *n = node_of(cpu);
-	u32 first = chunk_topo[n->chunk_first & (EEVDFX_MAX_CPUS - 1)].first;
-	u32 end = chunk_topo[(n->chunk_end - 1) & (EEVDFX_MAX_CPUS - 1)].end;
+	u32 chunk = node_topo[node & (EEVDFX_MAX_NODES - 1)].chunk_first;
+
+	return chunk_topo[chunk & (EEVDFX_MAX_CPUS - 1)].first;
+}
+
+static __always_inline u32 node_end(u32 node)
+{
+	u32 end = node_topo[node & (EEVDFX_MAX_NODES - 1)].chunk_end;
+
+	return chunk_topo[(end - 1) & (EEVDFX_MAX_CPUS - 1)].end;
+}
+
+/* The first CPU of @node that @p may use, -1 if there is none. */
+static __noinline s32 allowed_in(struct task_struct *p, u32 node)
+{
 	u32 pos;
 
-	bpf_for(pos, first, end) {
-		cpu = cpu_order[pos & (EEVDFX_MAX_CPUS - 1)];
+	bpf_for(pos, node_first(node), node_end(node)) {
+		s32 cpu = cpu_order[pos & (EEVDFX_MAX_CPUS - 1)];
+
 		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			return cpu;
 	}
+	return -1;
+}
+
+/* Affinity excludes @cpu: another one of its node, else where @p is, else anywhere it may be. */
+static __noinline s32 allowed_near(struct task_struct *p, s32 cpu, s32 prev_cpu)
+{
+	cpu = allowed_in(p, topo_of(cpu)->node);
+	if (cpu >= 0)
+		return cpu;
 	if (bpf_cpumask_test_cpu(prev_cpu, p->cpus_ptr))
 		return prev_cpu;
 	return bpf_cpumask_first(p->cpus_ptr);
@@ -207,6 +228,15 @@ static __always_inline s32 search(struct task_struct *p, s32 prev_cpu, s32 home,
 	return select_busy(p, prev_cpu, home, this_cpu);
 }
 
+/* The search for @tctx's task, just woken, ended with @cpu. */
+static __always_inline s32 found(struct task_ctx *tctx, s32 cpu, enum stat_idx stat)
+{
+	tctx->searched = true;
+	stat_inc(stat);
+	stat_inc(same_node(cpu, tctx->home_cpu) ? STAT_WAKE_HOME : STAT_WAKE_AWAY);
+	return cpu;
+}
+
 static __always_inline s32 select_idle(struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct task_ctx *tctx = task_ctx_of(p);
@@ -216,12 +246,9 @@ static __always_inline s32 select_idle(struct task_struct *p, s32 prev_cpu, u64 
 	if (!tctx)
 		return prev_cpu;
 	home = task_home(p, tctx, prev_cpu);
-	tctx->searched = true;
 	tctx->sync = wake_flags & SCX_WAKE_SYNC;
 	cpu = search(p, prev_cpu, home, wake_flags, &stat);
-	stat_inc(stat);
-	stat_inc(same_node(cpu, home) ? STAT_WAKE_HOME : STAT_WAKE_AWAY);
-	return cpu;
+	return found(tctx, cpu, stat);
 }
 
 #endif /* __EEVDFX_IDLE_BPF_H */

@@ -59,7 +59,6 @@ struct knobs {
 	bool wake_affine; /* a wakeup may go near its waker; off: near the previous CPU */
 	u8 numa_spill; /* enum numa_spill */
 	u8 fork_balance; /* enum spread */
-	u8 exec_balance; /* enum spread */
 	u8 ttwu_queue; /* enum ttwu_queue */
 	u64 steal_delay_llc_ns; /* a task waits so long before an idle CPU of its LLC takes it, */
 	u64 steal_delay_node_ns; /* of its node, */
@@ -67,7 +66,7 @@ struct knobs {
 	u64 migration_cost_ns; /* a task that ran is cache-hot for so long */
 	u64 balance_ns; /* busy CPUs may differ by so much service per weight; 0: no balance */
 	u64 balance_interval_ns; /* how often a busy CPU looks */
-	u8 pad[48];
+	u8 pad[56];
 };
 
 _Static_assert(sizeof(struct knobs) == 128, "two cache lines");
@@ -149,6 +148,8 @@ enum stat_idx {
 	/* the same wakeups: HOME + AWAY */
 	STAT_WAKE_HOME, /* to a CPU of the home node */
 	STAT_WAKE_AWAY,
+
+	STAT_FORK_SPREAD, /* a forked task whose home is not its parent's node */
 
 	STAT_IDLE_KICK, /* an idle CPU was told that a task waits elsewhere */
 

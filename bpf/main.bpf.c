@@ -20,6 +20,7 @@
 #include "runq.bpf.h"
 #include "hrtick.bpf.h"
 #include "idle.bpf.h"
+#include "spread.bpf.h"
 #include "steal.bpf.h"
 #include "balance.bpf.h"
 #include "pick.bpf.h"
@@ -70,6 +71,8 @@ s32 BPF_STRUCT_OPS(eevdfx_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 		if (knobs.ttwu_queue == TTWU_QUEUE_DELAYED && still_owes(tctx, prev_cpu))
 			return prev_cpu;
 	}
+	if ((wake_flags & SCX_WAKE_FORK) && idle_per_node && knobs.fork_balance != SPREAD_OFF)
+		return select_fork(p, prev_cpu);
 	return select_idle(p, prev_cpu, wake_flags);
 }
 

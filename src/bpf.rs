@@ -204,7 +204,6 @@ fn write_knobs(to: &mut types::knobs, from: &Knobs) {
         balance_us,
         balance_interval_ms,
         fork_balance,
-        exec_balance,
         ttwu_queue,
     } = *from;
     to.slice_ns = slice_us * 1000;
@@ -229,7 +228,6 @@ fn write_knobs(to: &mut types::knobs, from: &Knobs) {
     to.balance_ns = balance_us * 1000;
     to.balance_interval_ns = balance_interval_ms * 1_000_000;
     to.fork_balance = fork_balance as u8;
-    to.exec_balance = exec_balance as u8;
     to.ttwu_queue = ttwu_queue as u8;
 }
 

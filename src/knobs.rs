@@ -102,8 +102,6 @@ pub struct Knobs {
     pub balance_interval_ms: u64,
     /// Where a forked task starts, see [`SPREAD`].
     pub fork_balance: u64,
-    /// Where a task goes on that executes another program, see [`SPREAD`].
-    pub exec_balance: u64,
     /// Who queues a remote wakeup, see [`TTWU_QUEUE`].
     pub ttwu_queue: u64,
 }
@@ -111,14 +109,14 @@ pub struct Knobs {
 /// Values of numa_spill, as `enum numa_spill` in `bpf/intf.h`.
 pub const NUMA_SPILL: &[&str] = &["never", "idle_core", "idle"];
 
-/// Values of fork_balance and exec_balance, as `enum spread`.
+/// Values of fork_balance, as `enum spread`.
 pub const SPREAD: &[&str] = &["off", "least_loaded", "round_robin"];
 
 /// Values of ttwu_queue, as `enum ttwu_queue`.
 pub const TTWU_QUEUE: &[&str] = &["off", "kernel", "delayed", "always"];
 
 /// Every knob, in the order in which help and reports show them.
-pub static KNOBS: [Knob; 24] = [
+pub static KNOBS: [Knob; 23] = [
     Knob {
         name: "slice_us",
         option: "slice-us",
@@ -436,18 +434,6 @@ pub static KNOBS: [Knob; 24] = [
         set: |k, v| k.fork_balance = v,
     },
     Knob {
-        name: "exec_balance",
-        option: "exec-balance",
-        domain: Domain::Choice { words: SPREAD },
-        default: "off",
-        kernel: "none",
-        summary: "On which node a task goes on when it executes another program, and has no memory yet",
-        up: "on the least loaded one, or on each in turn: jobs of a shell spread at once",
-        down: "where it was forked",
-        get: |k| k.exec_balance,
-        set: |k, v| k.exec_balance = v,
-    },
-    Knob {
         name: "ttwu_queue",
         option: "ttwu-queue",
         domain: Domain::Choice { words: TTWU_QUEUE },
@@ -527,7 +513,6 @@ impl Knobs {
             balance_us: 10_000,
             balance_interval_ms: 8,
             fork_balance: 1,
-            exec_balance: 0,
             ttwu_queue: 1,
         }
     }

@@ -26,7 +26,8 @@ arm() {
     start --stats 0.5 $OPTIONS >/tmp/stats
     "$@" 2>&1 | grep -v '^hog=' | sed "s/^/$NAME /"
     sleep 0.6
-    stop | sed "s/^/$NAME /"
+    stop >/tmp/stopped
+    sed "s/^/$NAME /" /tmp/stopped
     awk -v name=$NAME '/time_s/ { split($0, label); next }
         { for (i = 2; i <= NF; i++) sum[i] += $i }
         END { for (i in sum) print name, label[i] "=" sum[i] }' /tmp/stats
