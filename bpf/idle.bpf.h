@@ -182,6 +182,7 @@ static __always_inline s32 select_busy(struct task_struct *p, s32 prev_cpu, s32 
 	this_rq = runq_of(this_cpu);
 	if (!prev_rq || !this_rq || this_rq->eq.sum_weight > prev_rq->eq.sum_weight)
 		return prev_cpu;
+	stat_inc(STAT_WAKE_AFFINE);
 	return this_cpu;
 }
 

@@ -146,6 +146,8 @@ enum stat_idx {
 	STAT_IDLE_NONE, /* none idles: the previous CPU or the waker's */
 
 	/* the same wakeups: HOME + AWAY */
+	STAT_WAKE_AFFINE, /* of IDLE_NONE: to the waker's CPU, which has less to do */
+
 	STAT_WAKE_HOME, /* to a CPU of the home node */
 	STAT_WAKE_AWAY,
 

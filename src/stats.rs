@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use crate::bpf::STATS_PER_CPU;
 
 /// Names of the counters, in order of enum stat_idx in bpf/intf.h (where each is explained).
-pub const LABELS: [&str; 33] = [
+pub const LABELS: [&str; 34] = [
     "enq_direct",
     "enq_preempt",
     "enq_ready",
@@ -38,6 +38,7 @@ pub const LABELS: [&str; 33] = [
     "idle_node",
     "idle_remote",
     "idle_none",
+    "wake_affine",
     "wake_home",
     "wake_away",
     "fork_spread",

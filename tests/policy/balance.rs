@@ -54,9 +54,9 @@ fn hogs_that_do_not_divide_evenly_get_equal_service() {
         let mut service_us = vec![0u64; hogs];
         let mut gvt_us = [0i64; CPUS];
         for _ in 0..20_000 {
-            for cpu in 0..CPUS {
+            for (cpu, gvt_us) in gvt_us.iter_mut().enumerate() {
                 let here: Vec<usize> = (0..hogs).filter(|hog| at[*hog] == cpu).collect();
-                gvt_us[cpu] += (STEP_US / here.len() as u64) as i64;
+                *gvt_us += (STEP_US / here.len() as u64) as i64;
                 for hog in &here {
                     service_us[*hog] += STEP_US / here.len() as u64;
                 }

@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use crate::guest::{assert_quiet, job, machine};
+use crate::guest::{ARM, arm_value, assert_arms_ended, assert_quiet, job, machine};
 use crate::outcome::Outcome;
 use crate::topology::Topology;
 
@@ -16,29 +16,16 @@ const FAIR: f64 = 1.15;
 /// What must be seen where nothing balances: one hog alone on its CPU, another with two beside it.
 const UNFAIR: f64 = 1.5;
 
-/// `arm NAME OPTIONS -- COMMAND`: the command under the scheduler with these options, its output and the sums of the
-/// counters, all lines with the name before them.
-const WORDS: &str = r#"
-arm() {
-    NAME=$1; OPTIONS=; shift
-    while [ "$1" != -- ]; do OPTIONS="$OPTIONS $1"; shift; done
-    shift
-    start --stats 0.5 $OPTIONS >/tmp/stats
-    "$@" 2>&1 | grep -v '^hog=' | sed "s/^/$NAME /"
-    sleep 0.6
-    stop >/tmp/stopped
-    sed "s/^/$NAME /" /tmp/stopped
-    awk -v name=$NAME '/time_s/ { split($0, label); next }
-        { for (i = 2; i <= NF; i++) sum[i] += $i }
-        END { for (i in sum) print name, label[i] "=" sum[i] }' /tmp/stats
-}
-hogs() { lab hogs --seconds 4 "$@"; }
-wakeups() { hackbench -g 2 -l 40 >/dev/null; }
-"#;
+const WORDS: &str = "
+hogs() { lab hogs --seconds $LENGTH \"$@\"; }
+wakeups() { hackbench -g 2 -l 20 >/dev/null; }
+";
 
 const JOB: &str = "
+    LENGTH=4
     arm plain -- hogs --hog count=12
     arm nice -- hogs --hog count=6 --hog nice=3,count=6 --hog nice=6,count=6
+    LENGTH=2
     arm unbalanced --balance-us 0 -- hogs --hog count=12
     arm seldom --balance-interval-ms 10000 -- hogs --hog count=12
     arm hot --migration-cost-us 1000000 -- hogs --hog count=12
@@ -55,26 +42,16 @@ static OUTCOME: LazyLock<Outcome> = LazyLock::new(|| {
         .topology(Topology::new(4, 2, 1, 2))
         .icount(true)
         .timeout(Duration::from_secs(900))
-        .run(&job(&format!("{WORDS}{JOB}")))
+        .run(&job(&format!("{ARM}{WORDS}{JOB}")))
         .unwrap()
         .success();
     assert_quiet(&outcome.dmesg);
     outcome
 });
 
-/// The figure `key=…` that `arm` printed.
 #[track_caller]
 fn value(arm: &str, key: &str) -> f64 {
-    let lines = OUTCOME
-        .output
-        .lines()
-        .filter_map(|line| line.strip_prefix(arm)?.strip_prefix(' '));
-    let mut words = lines.flat_map(|line| line.split(' '));
-    let found = words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
-    let Some(found) = found else {
-        panic!("{arm} has no {key}:\n{}", OUTCOME.output)
-    };
-    found.parse().unwrap()
+    arm_value(&OUTCOME, arm, key)
 }
 
 #[test]
@@ -134,6 +111,5 @@ fn wakeups_are_deferred_as_asked_for() {
 
 #[test]
 fn every_arm_ended_in_peace() {
-    let ends = OUTCOME.output.matches(" stopped=0").count();
-    assert_eq!(ends, JOB.matches("arm ").count(), "{}", OUTCOME.output);
+    assert_arms_ended(&OUTCOME, JOB);
 }

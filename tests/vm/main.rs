@@ -16,6 +16,7 @@ mod kernel;
 mod life;
 mod machine;
 mod outcome;
+mod placement;
 mod shapes;
 mod stall;
 mod topology;
