@@ -58,6 +58,7 @@ lab: setup build ## All cells of the comparison, default knobs, in a virtual mac
 PEERS ?= scx_bpfland scx_cosmos scx_flash scx_rusty
 CELLS ?= hackbench,half,full,over,pipe,pipe2,pipes,pipes-across,pipes-free,hogs9,hogs12,hogs17,nices,pinned,naps,share,$(\
 	)burst8,burst16,burst32,burst64,spill
+LENGTHS ?= --request-s 4 --hogs-s 8
 ARGS ?=
 ARMS ?=
 
@@ -66,7 +67,7 @@ peers: setup build ## Ours, the kernel's and other sched_ext schedulers in one t
 	peers=$$(scripts/peers.sh $(PEERS)) && target/release/examples/vm run --kernel 7.3 --icount --memory 3072 \
 		--timeout 7200 $$(echo "$$peers" | sed -n 's/^./--with &/p') -- \
 		"lab demo --scheduler /bin/scx_eevdfx --args '$(ARGS)' $(foreach peer,$(PEERS),--arm $(peer)=/bin/$(peer)) $(ARMS) \
-		--settle-seconds 0 --request-s 4 --hogs-s 8 --cells $(CELLS) --json /tmp/json --note \"$(VM_NOTE)\"; \
+		--settle-seconds 0 $(LENGTHS) --cells $(CELLS) --json /tmp/json --note \"$(VM_NOTE)\"; \
 		code=\$$?; cat /tmp/json; exit \$$code"
 
 static: ## Build a binary that needs no libraries, for any distribution or a bare initramfs
