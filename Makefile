@@ -58,15 +58,20 @@ lab: setup build ## All cells of the comparison, default knobs, in a virtual mac
 PEERS ?= scx_bpfland scx_cosmos scx_flash scx_rusty
 CELLS ?= hackbench,half,full,over,pipe,pipe2,pipes,pipes-across,pipes-free,hogs9,hogs12,hogs17,nices,pinned,naps,share,$(\
 	)burst8,burst16,burst32,burst64,spill
+PG_CELLS := $(findstring pg-,$(CELLS))
+LENGTHS ?= --request-s 4 --hogs-s 8
 ARGS ?=
 ARMS ?=
 
 peers: setup build ## Ours, the kernel's and other sched_ext schedulers in one table, in a virtual machine; see README
 	cargo build --release --locked --example lab --example vm
-	peers=$$(scripts/peers.sh $(PEERS)) && target/release/examples/vm run --kernel 7.3 --icount --memory 3072 \
-		--timeout 7200 $$(echo "$$peers" | sed -n 's/^./--with &/p') -- \
-		"lab demo --scheduler /bin/scx_eevdfx --args '$(ARGS)' $(foreach peer,$(PEERS),--arm $(peer)=/bin/$(peer)) $(ARMS) \
-		--settle-seconds 0 --request-s 4 --hogs-s 8 --cells $(CELLS) --json /tmp/json --note \"$(VM_NOTE)\"; \
+	peers=$$(scripts/peers.sh $(PEERS)) && \
+	$(if $(PG_CELLS),postgres=$$(tests/lab/postgres/fetch.sh) &&) \
+	target/release/examples/vm run --kernel 7.3 --icount --memory 4096 --timeout 7200 \
+		$$(echo "$$peers" | sed -n 's/^./--with &/p') \
+		$(if $(PG_CELLS),--with tests/lab/postgres/serve.sh --file $$postgres=/postgres.tar) -- \
+		"$(if $(PG_CELLS),serve.sh && )lab demo --scheduler /bin/scx_eevdfx --args '$(ARGS)' $(foreach peer,$(PEERS),--arm $(peer)=/bin/$(peer)) $(ARMS) \
+		--settle-seconds 0 $(LENGTHS) --cells $(CELLS) --json /tmp/json --note \"$(VM_NOTE)\"; \
 		code=\$$?; cat /tmp/json; exit \$$code"
 
 static: ## Build a binary that needs no libraries, for any distribution or a bare initramfs
@@ -74,5 +79,5 @@ static: ## Build a binary that needs no libraries, for any distribution or a bar
 		cargo build --release --locked --features static --target $(TARGET)
 	@echo target/$(TARGET)/release/scx_eevdfx
 
-clean-cache: ## Remove the downloaded kernels and package lists
+clean-cache: ## Remove the downloaded kernels, packages and their lists, and the built peers
 	rm -rf "$${SCX_EEVDFX_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/scx_eevdfx}"

@@ -52,6 +52,10 @@ pub enum Cell {
     Burst32,
     /// 64 of them
     Burst64,
+    /// pgbench, 16 clients that read; a server that this program can reach must run (tests/lab/postgres/serve.sh)
+    PgRead,
+    /// the same, and they write
+    PgWrite,
     /// light tasks of the first node, which hogs crowd for a second: are they at home before and after
     Spill,
 }
@@ -76,6 +80,9 @@ pub struct Lengths {
     /// Runs of every burst cell in each arm; the mean counts
     #[arg(long, default_value_t = 4)]
     burst_runs: usize,
+    /// Seconds of every pgbench cell
+    #[arg(long, default_value_t = 4)]
+    pg_s: u64,
     /// Seconds of every cell of hogs
     #[arg(long, default_value_t = 4.0)]
     hogs_s: f64,
@@ -185,6 +192,8 @@ impl Cell {
             Cell::Burst16 => burst_metrics!(16).into(),
             Cell::Burst32 => burst_metrics!(32).into(),
             Cell::Burst64 => burst_metrics!(64).into(),
+            Cell::PgRead => vec![higher("pgbench, reading: tps", "pg_read_tps")],
+            Cell::PgWrite => vec![higher("pgbench, writing: tps", "pg_write_tps")],
             Cell::Spill => vec![
                 higher("spill: at home before, %", "spill_before_home_pct"),
                 higher(
@@ -199,7 +208,7 @@ impl Cell {
     /// What the workload calls them.
     fn keys(self) -> &'static [&'static str] {
         match self {
-            Cell::Hackbench => &[],
+            Cell::Hackbench | Cell::PgRead | Cell::PgWrite => &[],
             Cell::Half | Cell::Full | Cell::Over => &[
                 "rps",
                 "wakeup_p50_us",
@@ -225,8 +234,11 @@ impl Cell {
     /// Measures the cell under whatever scheduler is in charge: the values of `metrics`, in that order; NaN for one that
     /// the tool does not have.
     pub fn measure(self, lengths: &Lengths, exe: &str) -> Result<Vec<f64>> {
-        if self == Cell::Hackbench {
-            return Ok(vec![hackbench(lengths)?]);
+        match self {
+            Cell::Hackbench => return Ok(vec![hackbench(lengths)?]),
+            Cell::PgRead => return Ok(vec![pgbench(&format!("-T {}", lengths.pg_s), "-S")?]),
+            Cell::PgWrite => return Ok(vec![pgbench(&format!("-T {}", lengths.pg_s), "-N")?]),
+            _ => {}
         }
         let mut words = vec![exe.to_string()];
         words.extend(self.arguments(lengths, &Nodes::here()));
@@ -244,7 +256,7 @@ impl Cell {
             (nr_cpus - 1, 0)
         };
         let line = match self {
-            Cell::Hackbench => String::new(),
+            Cell::Hackbench | Cell::PgRead | Cell::PgWrite => String::new(),
             Cell::Half => request_line(lengths, nr_cpus.div_ceil(4)),
             Cell::Full => request_line(lengths, nr_cpus.div_ceil(2)),
             Cell::Over => request_line(lengths, nr_cpus),
@@ -344,10 +356,24 @@ fn hackbench(lengths: &Lengths) -> Result<f64> {
     Ok(median(&runs?))
 }
 
+/// Tables are as big as the server's start made them. Writers leave out the few rows that all would wait for each other at.
+fn pgbench(length: &str, kind: &str) -> Result<f64> {
+    let line = format!("pgbench -n -c 16 -j 2 {length} {kind}");
+    let words: Vec<String> = line.split(' ').map(String::from).collect();
+    tool::pgbench_tps(&tool::run(&words)?)
+}
+
+fn need_pgbench(cells: &[Cell]) -> bool {
+    cells.contains(&Cell::PgRead) || cells.contains(&Cell::PgWrite)
+}
+
 /// Short runs whose results are thrown away: first touch of code, files and memory.
 pub fn warm_up(cells: &[Cell], exe: &str) -> Result<()> {
     if cells.contains(&Cell::Hackbench) {
         tool::run(&["hackbench", "-g", "1", "-l", "20"].map(String::from))?;
+    }
+    if need_pgbench(cells) {
+        pgbench("-t 100", "-S")?;
     }
     tool::run(&[exe, "request", "--own", "-n", "1", "-r", "0.2"].map(String::from))?;
     Ok(())
@@ -357,6 +383,9 @@ pub fn warm_up(cells: &[Cell], exe: &str) -> Result<()> {
 pub fn check_programs(cells: &[Cell]) -> Result<String> {
     if cells.contains(&Cell::Hackbench) && sys::find_program("hackbench").is_none() {
         bail!("hackbench (rt-tests) is not on PATH; leave it out with --cells");
+    }
+    if need_pgbench(cells) && sys::find_program("pgbench").is_none() {
+        bail!("pgbench is not on PATH; leave it out with --cells");
     }
     let exe = std::env::current_exe().context("finding this program")?;
     Ok(exe.display().to_string())
@@ -374,6 +403,7 @@ mod tests {
             pipe_rounds: 10,
             pipes_s: 0.5,
             burst_runs: 3,
+            pg_s: 1,
             hogs_s: 2.0,
             own: true,
         }
@@ -420,8 +450,13 @@ mod tests {
     #[test]
     fn every_metric_has_its_key() {
         for cell in Cell::value_variants() {
-            let nr = if *cell == Cell::Hackbench { 0 } else { 1 };
-            assert_eq!(cell.metrics().len() * nr, cell.keys().len(), "{cell:?}");
+            let has_own_tool = matches!(cell, Cell::Hackbench | Cell::PgRead | Cell::PgWrite);
+            let nr = if has_own_tool {
+                0
+            } else {
+                cell.metrics().len()
+            };
+            assert_eq!(nr, cell.keys().len(), "{cell:?}");
         }
     }
 

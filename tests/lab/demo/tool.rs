@@ -87,6 +87,14 @@ pub fn hackbench_seconds(output: &str) -> Result<f64> {
         .with_context(|| format!("no Time in {output:?}"))
 }
 
+/// X of pgbench's "tps = X (...)".
+pub fn pgbench_tps(output: &str) -> Result<f64> {
+    let after = output.split("tps = ").nth(1).unwrap_or_default();
+    let word = after.split_whitespace().next().unwrap_or_default();
+    word.parse()
+        .with_context(|| format!("no tps in {output:?}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +109,9 @@ mod tests {
             0.086
         );
         assert!(hackbench_seconds("SENDER: write").is_err());
+        let tps = pgbench_tps("latency average = 0.2 ms\ntps = 1876.5 (without)\n");
+        assert_eq!(tps.unwrap(), 1876.5);
+        assert!(pgbench_tps("pgbench: error").is_err());
     }
 
     #[test]
