@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * scx_eevdfx: the fair class's EEVDF as a sched_ext scheduler. Every CPU has a virtual time of its own
- * (runq.bpf.h) and picks exactly (pick.bpf.h); an idle CPU takes work from the nearest busy one
- * (balance.bpf.h). This file only wires the callbacks, in the order of a task's life.
+ * (runq.bpf.h) and picks exactly (pick.bpf.h). A wakeup goes to an idle CPU near the task's memory
+ * (idle.bpf.h), an idle CPU takes work from the nearest busy one (steal.bpf.h), and busy CPUs give equal
+ * service per weight in the long run (balance.bpf.h). This file only wires the callbacks, in the order of
+ * a task's life.
  *
- * Good for what the fair class is good for, with rules that can be switched. Weak where CPUs are busy
- * and unequal: they are not balanced against each other yet.
+ * Good for what the fair class is good for, with rules that can be switched. Weak where CPUs differ in
+ * capacity, or work is bound by cgroups: neither is looked at.
  */
 #include <scx/common.bpf.h>
 #include <scx/compat.bpf.h>
