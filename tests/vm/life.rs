@@ -29,7 +29,7 @@ const LIVES: &str = "
 /// What a program may cost the verifier, in instructions that it looks at; its limit is a million, and kernels differ in
 /// how well they prune. Twice what was seen on the worst of them, so that growth by accident shows here before it shows as
 /// a kernel that refuses to load.
-const VERIFIER_BUDGET: u64 = 25_000;
+const VERIFIER_BUDGET: u64 = 50_000;
 
 fn assert_verifier_budgets(minor: &str, output: &str) {
     let mut seen = 0;
