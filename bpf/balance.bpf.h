@@ -3,12 +3,12 @@
  * Busy CPUs against each other: equal service per weight in the long run. A CPU whose global virtual time
  * (gvt.bpf.h) is ahead of another's by more than balance_ns, twice in a row, pulls one of the tasks that
  * wait there at its next dispatch. The bound is twice as wide for another LLC of the node, and grows with
- * distance beyond it. A pulled task keeps its place in global virtual time, as lag: it was served less than
- * those it joins.
+ * distance beyond it. A pulled task keeps its place in global virtual time, as lag (runq_migrate()): it was
+ * served less than those it joins.
  *
  * Slow on purpose. Service that is uneven for some milliseconds evens out by itself where tasks sleep; each
- * pull costs a cache. A pull must not turn the imbalance around by more than it was: a task too heavy for
- * that stays where it is.
+ * pull costs a cache. A pull may turn the imbalance around, and a later one back: the balance is one over
+ * time. But the bulk of a CPU's load stays where it is (eevdf_pull_helps()).
  *
  * Cost. Nothing but a mean, unless tasks wait; then the CPUs of the LLC that have some, one mean for each
  * chunk of the node, and for each of one other node, in turn, nearest first.
@@ -22,7 +22,7 @@
 /* The CPU with waiting tasks that is farthest behind, -1: none is behind @bound. */
 __noinline int behind_in_chunk(s32 cpu, u32 chunk, u64 bound)
 {
-	u32 first = chunk_topo[chunk & (EEVDFX_MAX_CPUS - 1)].first, i;
+	u32 first = chunk_at(chunk)->first, i;
 	u64 bits = chunk_of(chunk)->waiting;
 	s32 behind = -1;
 
@@ -32,8 +32,7 @@ __noinline int behind_in_chunk(s32 cpu, u32 chunk, u64 bound)
 
 		if (!bits)
 			break;
-		victim = cpu_order[(first + lowest_bit(bits)) & (EEVDFX_MAX_CPUS - 1)];
-		bits &= bits - 1;
+		victim = cpu_at(first + take_bit(&bits));
 		rq = runq_of(victim);
 		if (!rq || victim == cpu || !eevdf_before(gvt_of(rq), bound) ||
 		    !has_waiting(victim))
@@ -47,7 +46,7 @@ __noinline int behind_in_chunk(s32 cpu, u32 chunk, u64 bound)
 /* The same in the chunk of @node, but for the own LLC, whose mean is farthest behind. */
 __noinline int behind_in_node(s32 cpu, u32 node, u64 bound)
 {
-	const volatile struct node_topo *n = &node_topo[node & (EEVDFX_MAX_NODES - 1)];
+	const volatile struct node_topo *n = node_at(node);
 	const volatile struct cpu_topo *t = topo_of(cpu);
 	u32 block, chunk, i, behind = EEVDFX_MAX_CPUS;
 	u64 least = bound;
@@ -59,10 +58,8 @@ __noinline int behind_in_node(s32 cpu, u32 node, u64 bound)
 		bpf_for(i, 0, 64) {
 			if (!bits)
 				break;
-			chunk = first + lowest_bit(bits);
-			bits &= bits - 1;
-			if ((chunk >= t->llc_first && chunk < t->llc_end) ||
-			    !eevdf_before(chunk_of(chunk)->mean.gvt, least))
+			chunk = first + take_bit(&bits);
+			if (in_llc(t, chunk) || !eevdf_before(chunk_of(chunk)->mean.gvt, least))
 				continue;
 			least = chunk_of(chunk)->mean.gvt;
 			behind = chunk;
@@ -76,11 +73,10 @@ __noinline int behind_in_node(s32 cpu, u32 node, u64 bound)
 __noinline int behind(s32 cpu, u64 gvt)
 {
 	const volatile struct cpu_topo *t = topo_of(cpu);
-	const volatile struct node_topo *n = &node_topo[t->node & (EEVDFX_MAX_NODES - 1)];
+	const volatile struct node_topo *n = node_at(t->node);
 	struct runq *rq = runq_of(cpu);
 	s32 victim = -1;
 	u32 node, turn;
-	u64 hops;
 
 	if (!rq)
 		return -1;
@@ -92,17 +88,14 @@ __noinline int behind(s32 cpu, u64 gvt)
 	victim = behind_in_node(cpu, t->node, gvt - 2 * knobs.balance_ns);
 	if (victim >= 0 || !n->nr_order)
 		return victim;
-	turn = rq->balance_turn++ % n->nr_order;
-	node = n->order[turn & (EEVDFX_MAX_NODES - 1)];
-	hops = n->dist[node & (EEVDFX_MAX_NODES - 1)] - 10;
-	return behind_in_node(cpu, node, gvt - knobs.balance_ns * 2 * hops / 10);
+	node = other_node(n, rq->balance_turn++ % n->nr_order);
+	return behind_in_node(cpu, node, gvt - by_distance(n, node, 2 * knobs.balance_ns));
 }
 
 /* ops.tick of @p, alone on its CPU or not. */
-__noinline int balance_look(s32 cpu)
+__noinline int balance_look(s32 cpu, u64 now)
 {
 	struct runq *rq = runq_of(cpu);
-	u64 now = scx_bpf_now();
 	s32 victim;
 	u64 gvt;
 
@@ -122,12 +115,12 @@ __noinline int balance_look(s32 cpu)
 	return 1;
 }
 
-static __always_inline void balance_tick(struct runq *rq, struct task_struct *p, s32 cpu)
+static __always_inline void balance_tick(struct runq *rq, struct task_struct *p, u64 now)
 {
-	if (eevdf_before(scx_bpf_now(), rq->balance_at))
+	if (eevdf_before(now, rq->balance_at))
 		return;
 	/* Alone it would not come to a dispatch for long. */
-	if (balance_look(cpu) && rq->nr == 1)
+	if (balance_look(scx_bpf_task_cpu(p), now) && rq->nr == 1)
 		scx_bpf_task_set_slice(p, 0);
 }
 
@@ -148,11 +141,9 @@ static __always_inline bool pull_queue(struct runq *rq, s32 cpu, const struct ru
 		    eevdf_before(now, tctx->ran_at + knobs.migration_cost_ns) ||
 		    !eevdf_pull_helps(rq->eq.sum_weight, src->eq.sum_weight, tctx->se.weight))
 			continue;
-		tctx->pulled = true;
 		rq->pulled = (u64)p;
 		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
 			return true;
-		tctx->pulled = false;
 		rq->pulled = 0;
 	}
 	return false;

@@ -140,7 +140,6 @@ struct task_ctx {
 	bool forked; /* never been runnable */
 	bool searched; /* select_cpu looked for an idle CPU on this wakeup */
 	bool sync; /* WF_SYNC: the waker said that it is about to sleep */
-	bool pulled; /* on its way to a CPU that is ahead: keeps its place in global virtual time */
 	bool eligible; /* at its last join or charge: which queue to try first */
 };
 
@@ -162,6 +161,14 @@ static __always_inline struct runq *runq_of(s32 cpu)
 	u32 key = cpu;
 
 	return bpf_map_lookup_elem(&runqs, &key);
+}
+
+/* Service the running task has had since its last charge. */
+static __always_inline u64 runq_uncharged_ns(const struct runq *rq, u64 now)
+{
+	u64 since = rq->curr_since;
+
+	return since ? time_delta(now, since) : 0;
 }
 
 /* NULL when the context could not be allocated: the task is scheduled without accounting. */

@@ -22,14 +22,6 @@
 /* A mean that nobody has updated for so many intervals belongs to idle CPUs. */
 #define GVT_FRESH 4
 
-/* Service the running task has had since its last charge. */
-static __always_inline u64 runq_uncharged_ns(const struct runq *rq, u64 now)
-{
-	u64 since = rq->curr_since;
-
-	return since ? time_delta(now, since) : 0;
-}
-
 static __always_inline bool gvt_is_fresh(const struct gvt_mean *mean, u64 now)
 {
 	return eevdf_before(now, mean->at + GVT_FRESH * knobs.balance_interval_ns);

@@ -33,29 +33,41 @@
 /* How long the core keeps a task without asking us; each time it does costs a pick that changes nothing. */
 #define CORE_SLICE_NS 20000000ULL
 
+/* A timer that fires before @at is under way, as seen at @now. It looks again when it fires. */
+static __always_inline bool hrtick_comes(const struct runq *rq, u64 at, u64 now)
+{
+	u64 armed = rq->hrtick_at;
+
+	return armed && !eevdf_before(at, armed) && eevdf_before(now, armed + HRTICK_LOST_NS);
+}
+
+static __always_inline void hrtick_start(struct runq *rq, s32 cpu, u64 at, u64 now)
+{
+	struct hrtick *t;
+	u32 key = cpu;
+
+	t = bpf_map_lookup_elem(&hrticks, &key);
+	if (!t)
+		return;
+	if (eevdf_before(at, now + HRTICK_MIN_NS))
+		at = now + HRTICK_MIN_NS;
+	rq->hrtick_at = bpf_timer_start(&t->timer, at - now, 0) ? 0 : at;
+}
+
 /*
  * Owner's rq lock held, or from the callback; the two may race for one timer: both arm it for the end
  * of a request that they saw, and the callback looks again.
  */
 static __always_inline void hrtick_arm(struct runq *rq, s32 cpu)
 {
-	u64 end = rq->curr_end, at = rq->hrtick_at, now;
-	struct hrtick *t;
-	u32 key = cpu;
+	u64 now;
 
-	if (!knobs.hrtick || !rq->curr_since)
-		return;
-	if (at && !eevdf_before(end, at) && eevdf_before(rq->curr_since, at + HRTICK_LOST_NS))
-		return;
-	t = bpf_map_lookup_elem(&hrticks, &key);
-	if (!t)
+	if (!knobs.hrtick || !rq->curr_since || hrtick_comes(rq, rq->curr_end, rq->curr_since))
 		return;
 	now = scx_bpf_now();
-	if (!eevdf_before(now, end))
-		rq->curr_end = end = now + EEVDF_QUANTUM_NS;
-	if (end - now < HRTICK_MIN_NS)
-		end = now + HRTICK_MIN_NS;
-	rq->hrtick_at = bpf_timer_start(&t->timer, end - now, 0) ? 0 : end;
+	if (!eevdf_before(now, rq->curr_end))
+		rq->curr_end = now + EEVDF_QUANTUM_NS;
+	hrtick_start(rq, cpu, rq->curr_end, now);
 	stat_inc(STAT_HRTICK_ARM);
 }
 
@@ -63,18 +75,9 @@ static __always_inline void hrtick_arm(struct runq *rq, s32 cpu)
 static __always_inline void hrtick_arm_at(struct runq *rq, s32 cpu, u64 at)
 {
 	u64 now = scx_bpf_now();
-	struct hrtick *t;
-	u32 key = cpu;
 
-	if (rq->hrtick_at && !eevdf_before(at, rq->hrtick_at) &&
-	    eevdf_before(now, rq->hrtick_at + HRTICK_LOST_NS))
-		return;
-	t = bpf_map_lookup_elem(&hrticks, &key);
-	if (!t)
-		return;
-	if (eevdf_before(at, now + HRTICK_MIN_NS))
-		at = now + HRTICK_MIN_NS;
-	rq->hrtick_at = bpf_timer_start(&t->timer, at - now, 0) ? 0 : at;
+	if (!hrtick_comes(rq, at, now))
+		hrtick_start(rq, cpu, at, now);
 }
 
 /*

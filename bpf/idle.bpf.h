@@ -24,16 +24,6 @@
 #ifndef __EEVDFX_IDLE_BPF_H
 #define __EEVDFX_IDLE_BPF_H
 
-static __always_inline const volatile struct node_topo *node_of(s32 cpu)
-{
-	return &node_topo[topo_of(cpu)->node & (EEVDFX_MAX_NODES - 1)];
-}
-
-static __always_inline bool same_llc(s32 a, s32 b)
-{
-	return topo_of(a)->llc_first == topo_of(b)->llc_first;
-}
-
 /* For placement there is one node where the kernel keeps one mask. */
 static __always_inline bool same_node(s32 a, s32 b)
 {
@@ -79,28 +69,13 @@ static __noinline s32 pick_idle_spill(struct task_struct *p, s32 home)
 	if (knobs.numa_spill == NUMA_SPILL_IDLE_CORE)
 		flags |= SCX_PICK_IDLE_CORE;
 	bpf_for(i, 0, n->nr_order) {
-		u32 node = n->order[i & (EEVDFX_MAX_NODES - 1)] & (EEVDFX_MAX_NODES - 1);
-		s32 cpu;
+		u32 node_id = node_at(other_node(n, i))->node_id;
+		s32 cpu = scx_bpf_pick_idle_cpu_node(p->cpus_ptr, node_id, flags);
 
-		cpu = scx_bpf_pick_idle_cpu_node(p->cpus_ptr, node_topo[node].node_id, flags);
 		if (cpu >= 0)
 			return cpu;
 	}
 	return -EBUSY;
-}
-
-static __always_inline u32 node_first(u32 node)
-{
-	u32 chunk = node_topo[node & (EEVDFX_MAX_NODES - 1)].chunk_first;
-
-	return chunk_topo[chunk & (EEVDFX_MAX_CPUS - 1)].first;
-}
-
-static __always_inline u32 node_end(u32 node)
-{
-	u32 end = node_topo[node & (EEVDFX_MAX_NODES - 1)].chunk_end;
-
-	return chunk_topo[(end - 1) & (EEVDFX_MAX_CPUS - 1)].end;
 }
 
 /* The first CPU of @node that @p may use, -1 if there is none. */
@@ -109,7 +84,7 @@ static __noinline s32 allowed_in(struct task_struct *p, u32 node)
 	u32 pos;
 
 	bpf_for(pos, node_first(node), node_end(node)) {
-		s32 cpu = cpu_order[pos & (EEVDFX_MAX_CPUS - 1)];
+		s32 cpu = cpu_at(pos);
 
 		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			return cpu;
@@ -238,14 +213,12 @@ static __always_inline s32 found(struct task_ctx *tctx, s32 cpu, enum stat_idx s
 	return cpu;
 }
 
-static __always_inline s32 select_idle(struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+static __always_inline s32 select_idle(struct task_struct *p, struct task_ctx *tctx, s32 prev_cpu,
+				       u64 wake_flags)
 {
-	struct task_ctx *tctx = task_ctx_of(p);
 	enum stat_idx stat;
 	s32 home, cpu;
 
-	if (!tctx)
-		return prev_cpu;
 	home = task_home(p, tctx, prev_cpu);
 	tctx->sync = wake_flags & SCX_WAKE_SYNC;
 	cpu = search(p, prev_cpu, home, wake_flags, &stat);

@@ -79,8 +79,8 @@ _Static_assert(sizeof(struct knobs) == 128, "two cache lines");
  * fits a u64. A core is in one chunk. Chunks, blocks and nodes are numbered from 0 in the same order,
  * nodes that have no CPU left out.
  *
- * CPUs without a topology (offline or absent) stand behind all others, each in a chunk of its own from
- * nr_chunks on, which belongs to no node's range.
+ * CPUs without a topology (offline or absent) stand behind all others, each in a chunk of its own behind
+ * the nodes' chunks, which belongs to no node's range.
  */
 struct cpu_topo {
 	u16 chunk;
@@ -89,15 +89,11 @@ struct cpu_topo {
 	u16 llc_end;
 	u16 node; /* index in node_topo[]; 0 without a topology */
 	u16 node_id; /* the kernel's; 0 without a topology */
-	u16 sibling_first; /* positions of its core */
-	u16 sibling_end;
 };
 
 struct chunk_topo {
 	u16 first; /* positions */
 	u16 end;
-	u16 node;
-	u16 pad;
 };
 
 struct node_topo {

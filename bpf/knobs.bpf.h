@@ -33,10 +33,7 @@ volatile struct knobs knobs = {
 
 const volatile u64 tick_ns = 4000000; /* TICK_NSEC */
 const volatile u32 nr_cpu_ids = 1;
-const volatile u32 nr_chunks = 1;
-const volatile u32 nr_blocks = 1;
 const volatile u32 nr_nodes = 1;
-const volatile bool has_smt;
 const volatile bool idle_per_node; /* SCX_OPS_BUILTIN_IDLE_PER_NODE, see idle.bpf.h */
 const volatile u16 cpu_order[EEVDFX_MAX_CPUS];
 const volatile struct cpu_topo cpu_topo[EEVDFX_MAX_CPUS];

@@ -17,6 +17,7 @@
 #include "knobs.bpf.h"
 #include "ctx.bpf.h"
 #include "task.bpf.h"
+#include "topo.bpf.h"
 #include "waiting.bpf.h"
 #include "gvt.bpf.h"
 #include "runq.bpf.h"
@@ -68,14 +69,14 @@ s32 BPF_STRUCT_OPS(eevdfx_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 {
 	struct task_ctx *tctx = task_ctx_of(p);
 
-	if (tctx) {
-		tctx->waker_cpu = bpf_get_smp_processor_id();
-		if (knobs.ttwu_queue == TTWU_QUEUE_DELAYED && still_owes(tctx, prev_cpu))
-			return prev_cpu;
-	}
+	if (!tctx)
+		return prev_cpu;
+	tctx->waker_cpu = bpf_get_smp_processor_id();
+	if (knobs.ttwu_queue == TTWU_QUEUE_DELAYED && still_owes(tctx, prev_cpu))
+		return prev_cpu;
 	if ((wake_flags & SCX_WAKE_FORK) && idle_per_node && knobs.fork_balance != SPREAD_OFF)
-		return select_fork(p, prev_cpu);
-	return select_idle(p, prev_cpu, wake_flags);
+		return select_fork(p, tctx, prev_cpu);
+	return select_idle(p, tctx, prev_cpu, wake_flags);
 }
 
 void BPF_STRUCT_OPS(eevdfx_runnable, struct task_struct *p, u64 enq_flags)
@@ -246,7 +247,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(eevdfx_init)
 	s32 ret;
 
 	bpf_for(cpu, 0, nr_cpu_ids) {
-		s32 node = cpu_topo[cpu & (EEVDFX_MAX_CPUS - 1)].node_id;
+		s32 node = topo_of(cpu)->node_id;
 
 		ret = scx_bpf_create_dsq(dsq_ready(cpu), node);
 		if (!ret)

@@ -56,7 +56,7 @@ static __always_inline bool may_wait_direct(const struct runq *rq, const struct 
 	if (rq->nr != 2 || !rq->curr_since || rq->preempting || rq->next ||
 	    rq->verdict.wakeup == EEVDF_WAKEUP_PICK)
 		return false;
-	return p->nr_cpus_allowed == 1 || is_migration_disabled(p);
+	return is_bound(p);
 }
 
 /* @p runs. If it came without a pick and somebody joined meanwhile, let the pick decide. */
@@ -111,7 +111,7 @@ static __always_inline void queue_task(struct runq *rq, struct task_struct *p, s
 		hrtick_arm(rq, cpu);
 		return;
 	}
-	if (p->nr_cpus_allowed > 1 && !is_migration_disabled(p))
+	if (!is_bound(p))
 		waiting_set(cpu);
 	if (should_stage(v, cpu, enq_flags)) {
 		stage(rq, p, cpu, enq_flags);
@@ -145,10 +145,10 @@ static __always_inline void tick(struct runq *rq, struct task_struct *p)
 
 	if (!rq->curr_since)
 		return;
-	balance_tick(rq, p, scx_bpf_task_cpu(p));
+	now = scx_bpf_now();
+	balance_tick(rq, p, now);
 	if (rq->nr < 2)
 		return;
-	now = scx_bpf_now();
 	vruntime = runq_curr_vruntime(rq, runq_uncharged_ns(rq, now));
 	if (rq->direct)
 		rq->direct_ticks++;

@@ -359,7 +359,6 @@ static __always_inline void runq_leave(struct runq *rq, struct task_struct *p,
 	bpf_spin_unlock(&rq->lock);
 
 	tctx->on_rq = false;
-	tctx->pulled = false;
 	tctx->owes = sleeps && knobs.delay_dequeue && tctx->se.vlag < 0;
 	if (!sleeps) {
 		eevdf_renew(&tctx->se, task_slice_ns(p, rq));
@@ -408,7 +407,7 @@ static __noinline enum eevdf_wakeup runq_migrate(struct runq *dst, struct task_s
 		bpf_spin_unlock(&src->lock);
 		task_keep_deadline(tctx);
 		runq_forget_direct(src, p);
-		if (tctx->pulled)
+		if (dst->pulled == (u64)p)
 			tctx->se.vlag =
 				eevdf_clamp(tctx->se.vlag + (s64)(gvt_of(dst) - gvt_of(src)),
 					    runq_lag_limit(dst, &tctx->se));
@@ -416,7 +415,6 @@ static __noinline enum eevdf_wakeup runq_migrate(struct runq *dst, struct task_s
 	} else {
 		stat_inc(STAT_RACE);
 	}
-	tctx->pulled = false;
 	tctx->owes = false;
 	return runq_join(dst, p, tctx, cpu, true, now);
 }

@@ -25,7 +25,7 @@ static __always_inline u32 nr_idle(u32 node)
 	const struct cpumask *idle;
 	u32 nr;
 
-	idle = scx_bpf_get_idle_cpumask_node(node_topo[node & (EEVDFX_MAX_NODES - 1)].node_id);
+	idle = scx_bpf_get_idle_cpumask_node(node_at(node)->node_id);
 	nr = bpf_cpumask_weight(idle);
 	scx_bpf_put_idle_cpumask(idle);
 	return nr;
@@ -43,7 +43,7 @@ static __always_inline s32 sample_cpu(u32 node, u32 i, u32 nr)
 {
 	u32 first = node_first(node), size = node_end(node) - first;
 
-	return cpu_order[(first + i * size / nr) & (EEVDFX_MAX_CPUS - 1)];
+	return cpu_at(first + i * size / nr);
 }
 
 /*
@@ -65,13 +65,13 @@ __noinline u32 node_load(u32 node)
 
 static __noinline u32 least_loaded_node(struct task_struct *p, u32 own)
 {
-	const volatile struct node_topo *n = &node_topo[own & (EEVDFX_MAX_NODES - 1)];
+	const volatile struct node_topo *n = node_at(own);
 	u32 best = own, most = nr_idle(own), least, i;
 
 	if (most)
 		most += SPREAD_MARGIN;
 	bpf_for(i, 0, n->nr_order) {
-		u32 node = n->order[i & (EEVDFX_MAX_NODES - 1)];
+		u32 node = other_node(n, i);
 		u32 nr = nr_idle(node);
 
 		if (nr > most && allowed_in(p, node) >= 0) {
@@ -83,7 +83,7 @@ static __noinline u32 least_loaded_node(struct task_struct *p, u32 own)
 		return best;
 	least = node_load(own);
 	bpf_for(i, 0, n->nr_order) {
-		u32 node = n->order[i & (EEVDFX_MAX_NODES - 1)];
+		u32 node = other_node(n, i);
 		u32 load = node_load(node);
 
 		if (load < least && allowed_in(p, node) >= 0) {
@@ -133,15 +133,12 @@ static __noinline s32 least_busy_cpu(struct task_struct *p, u32 node)
 }
 
 /* select_cpu for a task that was just forked; @prev_cpu is its parent's. */
-static __always_inline s32 select_fork(struct task_struct *p, s32 prev_cpu)
+static __always_inline s32 select_fork(struct task_struct *p, struct task_ctx *tctx, s32 prev_cpu)
 {
-	struct task_ctx *tctx = task_ctx_of(p);
 	enum stat_idx stat = STAT_IDLE_NODE;
 	u32 own, node;
 	s32 cpu;
 
-	if (!tctx)
-		return prev_cpu;
 	own = topo_of(task_home(p, tctx, prev_cpu))->node;
 	node = spread_node(p, own, knobs.fork_balance);
 	if (node == own) {

@@ -63,7 +63,7 @@ __noinline bool steal_old(s32 cpu, u64 dsq_id, u64 delay_ns, u64 cost_ns, u64 no
 __noinline bool steal_chunk(s32 cpu, u32 chunk, u64 delay_ns, bool far)
 {
 	const volatile struct cpu_topo *t = topo_of(cpu);
-	u32 first = chunk_topo[chunk & (EEVDFX_MAX_CPUS - 1)].first;
+	u32 first = chunk_at(chunk)->first;
 	u32 from = t->bit + 1, i;
 	u64 bits = rotate(chunk_of(chunk)->waiting, from), now = scx_bpf_now();
 	u64 cost_ns = far ? knobs.migration_cost_ns : 0;
@@ -78,9 +78,8 @@ __noinline bool steal_chunk(s32 cpu, u32 chunk, u64 delay_ns, bool far)
 
 		if (!bits)
 			break;
-		bit = (lowest_bit(bits) + from) & 63;
-		bits &= bits - 1;
-		victim = cpu_order[(first + bit) & (EEVDFX_MAX_CPUS - 1)];
+		bit = (take_bit(&bits) + from) & 63;
+		victim = cpu_at(first + bit);
 		if (victim == cpu)
 			continue;
 		if (!has_waiting(victim)) {
@@ -110,7 +109,7 @@ __noinline bool steal_chunk(s32 cpu, u32 chunk, u64 delay_ns, bool far)
 /* From the CPUs of one node that are not in the own LLC. */
 __noinline bool steal_node(s32 cpu, u32 node, u64 delay_ns)
 {
-	const volatile struct node_topo *n = &node_topo[node & (EEVDFX_MAX_NODES - 1)];
+	const volatile struct node_topo *n = node_at(node);
 	const volatile struct cpu_topo *t = topo_of(cpu);
 	u32 block, i;
 
@@ -123,10 +122,9 @@ __noinline bool steal_node(s32 cpu, u32 node, u64 delay_ns)
 
 			if (!bits)
 				break;
-			bit = lowest_bit(bits) & 63;
-			bits &= bits - 1;
+			bit = take_bit(&bits);
 			chunk = first + bit;
-			if (chunk >= t->llc_first && chunk < t->llc_end)
+			if (in_llc(t, chunk))
 				continue;
 			if (!chunk_of(chunk)->waiting)
 				waiting_clear_chunk(block, 1ULL << bit, chunk);
@@ -137,22 +135,19 @@ __noinline bool steal_node(s32 cpu, u32 node, u64 delay_ns)
 	return false;
 }
 
-/* The nodes by distance. steal_delay_remote is for a distance of 20, which is what 1 hop has by default. */
 __noinline bool steal_remote(s32 cpu)
 {
-	const volatile struct cpu_topo *t = topo_of(cpu);
-	const volatile struct node_topo *n = &node_topo[t->node & (EEVDFX_MAX_NODES - 1)];
+	const volatile struct node_topo *n = node_of(cpu);
 	u32 i;
 
 	bpf_for(i, 0, n->nr_order) {
-		u32 node = n->order[i & (EEVDFX_MAX_NODES - 1)] & (EEVDFX_MAX_NODES - 1);
-		u64 hops = n->dist[node] - 10;
+		u32 node = other_node(n, i);
 
 		if (!(machine.waiting & 1ULL << node))
 			continue;
-		if (!node_has_waiting(&node_topo[node]))
-			waiting_clear_node(node, &node_topo[node]);
-		else if (steal_node(cpu, node, knobs.steal_delay_remote_ns * hops / 10))
+		if (!node_has_waiting(node_at(node)))
+			waiting_clear_node(node, node_at(node));
+		else if (steal_node(cpu, node, by_distance(n, node, knobs.steal_delay_remote_ns)))
 			return true;
 	}
 	return false;
@@ -175,7 +170,7 @@ __noinline bool steal_llc(s32 cpu)
 static __always_inline bool steal(struct runq *rq, s32 cpu)
 {
 	const volatile struct cpu_topo *t = topo_of(cpu);
-	const volatile struct node_topo *n = &node_topo[t->node & (EEVDFX_MAX_NODES - 1)];
+	const volatile struct node_topo *n = node_at(t->node);
 	u64 own = 1ULL << (t->bit & 63);
 
 	rq->steal_at = 0;
@@ -203,7 +198,7 @@ static __always_inline void kick_idle_for(struct task_struct *p)
 {
 	s32 home, cpu;
 
-	if (p->nr_cpus_allowed == 1 || is_migration_disabled(p))
+	if (is_bound(p))
 		return;
 	home = scx_bpf_task_cpu(p);
 	cpu = pick_idle_near(p, home, 0);

@@ -32,6 +32,12 @@ static __always_inline bool task_group_idle(const struct task_struct *p)
 	return false;
 }
 
+/* It can run on one CPU alone. */
+static __always_inline bool is_bound(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed == 1 || is_migration_disabled(p);
+}
+
 /*
  * p->scx.weight is rounded to 1 .. 10000 and p->se.load goes stale under sched_ext: ask the priority.
  * A cgroup's cpu.idle is the weight of SCHED_IDLE for each of its tasks; in fair.c they share it.

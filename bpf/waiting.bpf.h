@@ -12,11 +12,6 @@
 #ifndef __EEVDFX_WAITING_BPF_H
 #define __EEVDFX_WAITING_BPF_H
 
-static __always_inline const volatile struct cpu_topo *topo_of(s32 cpu)
-{
-	return &cpu_topo[cpu & (EEVDFX_MAX_CPUS - 1)];
-}
-
 static __always_inline struct chunk *chunk_of(u32 chunk)
 {
 	return &chunks[chunk & (EEVDFX_MAX_CPUS - 1)];
@@ -47,7 +42,7 @@ static __always_inline void waiting_set(s32 cpu)
 	if (c->waiting & bit)
 		return;
 	__sync_fetch_and_or(&c->waiting, bit);
-	n = &node_topo[t->node & (EEVDFX_MAX_NODES - 1)];
+	n = node_at(t->node);
 	bit = 1ULL << ((t->chunk - n->chunk_first) & 63);
 	b = block_of(n->block_first + ((t->chunk - n->chunk_first) >> 6));
 	if (b->waiting & bit)
@@ -125,6 +120,15 @@ static __always_inline u32 lowest_bit(u64 bits)
 		bits >>= 2;
 	}
 	return nr + !(bits & 1);
+}
+
+/* Its number, and it is cleared. */
+static __always_inline u32 take_bit(u64 *bits)
+{
+	u32 bit = lowest_bit(*bits);
+
+	*bits &= *bits - 1;
+	return bit & 63;
 }
 
 /* So that bit @from comes first: thieves that start at their own place do not all meet at bit 0. */

@@ -140,10 +140,7 @@ impl<'a> Opened<'a> {
 /// The tables' lengths are spelled out so that limits other than intf.h's do not compile.
 fn write_topology(to: &mut types::rodata, from: &Topology) {
     to.nr_cpu_ids = from.order.len() as u32;
-    to.nr_chunks = from.nr_chunks as u32;
-    to.nr_blocks = from.nr_blocks as u32;
     to.nr_nodes = from.nodes.len() as u32;
-    to.has_smt = from.has_smt;
     to.cpu_order[..from.order.len()].copy_from_slice(&from.order);
     let cpus: &mut [types::cpu_topo; MAX_CPUS] = &mut to.cpu_topo;
     for (entry, place) in cpus.iter_mut().zip(&from.places) {
@@ -154,16 +151,12 @@ fn write_topology(to: &mut types::rodata, from: &Topology) {
             llc_end: place.llc.end,
             node: place.node,
             node_id: place.node_id,
-            sibling_first: place.siblings.start,
-            sibling_end: place.siblings.end,
         };
     }
     for (entry, chunk) in to.chunk_topo.iter_mut().zip(&from.chunks) {
         *entry = types::chunk_topo {
             first: chunk.cpus.start,
             end: chunk.cpus.end,
-            node: chunk.node,
-            pad: 0,
         };
     }
     let nodes: &mut [types::node_topo; MAX_NODES] = &mut to.node_topo;
