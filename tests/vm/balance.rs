@@ -3,10 +3,8 @@
 //! on two nodes of two last-level caches of two CPUs.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
-use crate::guest::{ARM, arm_value, assert_arms_ended, assert_quiet, job, machine};
-use crate::outcome::Outcome;
+use crate::arms::Arms;
 use crate::topology::Topology;
 
 /// The most that one of several equal hogs may get, over the least, in 4 s: half of what the balance lets CPUs differ by,
@@ -21,7 +19,7 @@ hogs() { lab hogs --seconds $LENGTH \"$@\"; }
 wakeups() { hackbench -g 2 -l 20 >/dev/null; }
 ";
 
-const JOB: &str = "
+const ARMS: &str = "
     LENGTH=4
     arm plain -- hogs --hog count=12
     arm nice -- hogs --hog count=6 --hog nice=3,count=6 --hog nice=6,count=6
@@ -37,45 +35,30 @@ const JOB: &str = "
     arm delayed --ttwu-queue delayed -- wakeups
     arm always --ttwu-queue always -- wakeups";
 
-static OUTCOME: LazyLock<Outcome> = LazyLock::new(|| {
-    let outcome = machine("7.3")
-        .topology(Topology::new(4, 2, 1, 2))
-        .icount(true)
-        .timeout(Duration::from_secs(900))
-        .run(&job(&format!("{ARM}{WORDS}{JOB}")))
-        .unwrap()
-        .success();
-    assert_quiet(&outcome.dmesg);
-    outcome
-});
-
-#[track_caller]
-fn value(arm: &str, key: &str) -> f64 {
-    arm_value(&OUTCOME, arm, key)
-}
+static RUN: LazyLock<Arms> = LazyLock::new(|| Arms::run(Topology::new(4, 2, 1, 2), WORDS, ARMS));
 
 #[test]
 fn equal_hogs_get_equal_time_on_unequally_filled_cpus() {
-    let ratio = value("plain", "max_over_min");
+    let ratio = RUN.value("plain", "max_over_min");
     assert!(ratio <= FAIR, "{ratio}");
-    assert!(value("plain", "pull") > 0.0);
-    let off_pct = value("nice", "worst_share_deviation_pct");
+    assert!(RUN.value("plain", "pull") > 0.0);
+    let off_pct = RUN.value("nice", "worst_share_deviation_pct");
     assert!(off_pct <= (FAIR - 1.0) * 100.0, "{off_pct}");
 }
 
 #[test]
 fn without_balance_they_do_not() {
-    let ratio = value("unbalanced", "max_over_min");
+    let ratio = RUN.value("unbalanced", "max_over_min");
     assert!(ratio >= UNFAIR, "{ratio}");
-    assert_eq!(value("unbalanced", "pull"), 0.0);
-    let ratio = value("seldom", "max_over_min");
+    assert_eq!(RUN.value("unbalanced", "pull"), 0.0);
+    let ratio = RUN.value("seldom", "max_over_min");
     assert!(ratio >= UNFAIR, "{ratio}");
 }
 
 #[test]
 fn a_task_that_ran_a_moment_ago_is_not_pulled() {
-    assert_eq!(value("hot", "pull"), 0.0);
-    assert_eq!(value("hot", "steal_remote"), 0.0);
+    assert_eq!(RUN.value("hot", "pull"), 0.0);
+    assert_eq!(RUN.value("hot", "steal_remote"), 0.0);
 }
 
 /// An idle CPU comes back when a task has waited long enough; these wait for less.
@@ -86,22 +69,22 @@ fn each_ring_has_its_own_delay() {
         ("node", "steal_node"),
         ("remote", "steal_remote"),
     ] {
-        assert_eq!(value(arm, stolen), 0.0, "{arm}");
-        assert!(value("kernel", stolen) > 0.0, "{stolen}");
+        assert_eq!(RUN.value(arm, stolen), 0.0, "{arm}");
+        assert!(RUN.value("kernel", stolen) > 0.0, "{stolen}");
     }
 }
 
 #[test]
 fn wakeups_are_deferred_as_asked_for() {
-    let counts = |arm| ["ttwu_queued", "enq_stage"].map(|key| value(arm, key) > 0.0);
+    let counts = |arm| ["ttwu_queued", "enq_stage"].map(|key| RUN.value(arm, key) > 0.0);
     assert_eq!(counts("off"), [false, false]);
     assert_eq!(counts("kernel"), [true, false]);
     assert_eq!(counts("delayed"), [false, true]);
     assert_eq!(counts("always"), [false, true]);
-    let staged = ["delayed", "always"].map(|arm| value(arm, "enq_stage"));
+    let staged = ["delayed", "always"].map(|arm| RUN.value(arm, "enq_stage"));
     assert!(staged[0] < staged[1], "{staged:?}");
-    let moved = value("always", "stage_drain") + value("always", "stage_steal");
-    assert!(value("always", "stage_drain") > 0.0);
+    let moved = RUN.value("always", "stage_drain") + RUN.value("always", "stage_steal");
+    assert!(RUN.value("always", "stage_drain") > 0.0);
     // The last interval is not counted, and some staged tasks are moved by other means.
     assert!(
         moved > staged[1] / 2.0 && moved <= staged[1] * 1.1,
@@ -111,5 +94,5 @@ fn wakeups_are_deferred_as_asked_for() {
 
 #[test]
 fn every_arm_ended_in_peace() {
-    assert_arms_ended(&OUTCOME, JOB);
+    RUN.assert_ended();
 }

@@ -39,45 +39,6 @@ stop() {
 }
 "#;
 
-/// One more word, for rules that are compared in one boot. `arm NAME OPTIONS -- COMMAND`: the command under the scheduler with
-/// these options; its output and the sums of the counters, each line with the name before it.
-pub const ARM: &str = r#"
-arm() {
-    NAME=$1; OPTIONS=; shift
-    while [ "$1" != -- ]; do OPTIONS="$OPTIONS $1"; shift; done
-    shift
-    start --stats 0.5 $OPTIONS >/tmp/stats
-    "$@" 2>&1 | grep -v '^hog=' | sed "s/^/$NAME /"
-    sleep 0.6
-    stop >/tmp/stopped
-    sed "s/^/$NAME /" /tmp/stopped
-    awk -v name=$NAME '/time_s/ { split($0, label); next }
-        { for (i = 2; i <= NF; i++) sum[i] += $i }
-        END { for (i in sum) print name, label[i] "=" sum[i] }' /tmp/stats
-}
-"#;
-
-/// The figure `key=…` that `arm` printed.
-#[track_caller]
-pub fn arm_value(outcome: &Outcome, arm: &str, key: &str) -> f64 {
-    let lines = outcome
-        .output
-        .lines()
-        .filter_map(|line| line.strip_prefix(arm)?.strip_prefix(' '));
-    let mut words = lines.flat_map(|line| line.split(' '));
-    let found = words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
-    let Some(found) = found else {
-        panic!("{arm} has no {key}:\n{}", outcome.output)
-    };
-    found.parse().unwrap()
-}
-
-#[track_caller]
-pub fn assert_arms_ended(outcome: &Outcome, job: &str) {
-    let ends = outcome.output.matches(" stopped=0").count();
-    assert_eq!(ends, job.matches("arm ").count(), "{}", outcome.output);
-}
-
 /// A machine that has the scheduler, the workloads and what they call.
 pub fn machine(minor: &str) -> Machine {
     let release = concat!(env!("CARGO_MANIFEST_DIR"), "/target/release");

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "the command line of the harness uses the rest")]
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
 
+mod arms;
 mod bad_start;
 mod balance;
 mod cases;

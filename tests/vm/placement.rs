@@ -2,10 +2,8 @@
 //! Where a wakeup and a fork go, rule by rule. One boot under icount on two nodes of two cores of two threads.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
-use crate::guest::{ARM, arm_value, assert_arms_ended, assert_quiet, job, machine};
-use crate::outcome::Outcome;
+use crate::arms::Arms;
 use crate::topology::Topology;
 
 /// Percent of wakeups that must find their home at half load, and after a spill.
@@ -31,7 +29,7 @@ half_load() { lab request -t 2 -r 2 -w 0.5; }
 over_load() { lab request -t 8 -r 0.5; }
 ";
 
-const JOB: &str = "
+const ARMS: &str = "
     arm plain -- half_load
     arm unspread --fork-balance off -- forks
     arm spread --fork-balance round_robin -- forks
@@ -44,66 +42,51 @@ const JOB: &str = "
     arm affine -- over_load
     arm prev --no-wake-affine -- over_load";
 
-static OUTCOME: LazyLock<Outcome> = LazyLock::new(|| {
-    let outcome = machine("7.3")
-        .topology(Topology::t2())
-        .icount(true)
-        .timeout(Duration::from_secs(900))
-        .run(&job(&format!("{ARM}{WORDS}{JOB}")))
-        .unwrap()
-        .success();
-    assert_quiet(&outcome.dmesg);
-    outcome
-});
-
-#[track_caller]
-fn value(arm: &str, key: &str) -> f64 {
-    arm_value(&OUTCOME, arm, key)
-}
+static RUN: LazyLock<Arms> = LazyLock::new(|| Arms::run(Topology::t2(), WORDS, ARMS));
 
 #[test]
 fn at_half_load_wakeups_stay_at_home() {
-    let pct = value("plain", "home_pct");
+    let pct = RUN.value("plain", "home_pct");
     assert!(pct >= HOME_PCT, "{pct}");
 }
 
 #[test]
 fn a_crowded_home_is_left_as_far_as_the_rule_lets() {
-    let pct = ["stays", "core", "idle"].map(|arm| value(arm, "crowd_home_pct"));
+    let pct = ["stays", "core", "idle"].map(|arm| RUN.value(arm, "crowd_home_pct"));
     assert!(pct[0] >= KEPT_PCT && pct[1] >= KEPT_PCT, "{pct:?}");
     assert!(pct[2] <= AWAY_PCT, "{pct:?}");
-    assert_eq!(value("stays", "idle_remote"), 0.0);
+    assert_eq!(RUN.value("stays", "idle_remote"), 0.0);
 }
 
 #[test]
 fn after_a_spill_tasks_are_back_within_a_second() {
-    let pct = value("idle", "after_home_pct");
+    let pct = RUN.value("idle", "after_home_pct");
     assert!(pct >= HOME_PCT, "{pct}");
-    let back_ms = value("idle", "back_ms");
+    let back_ms = RUN.value("idle", "back_ms");
     assert!(back_ms <= 1000.0, "{back_ms}");
 }
 
 #[test]
 fn forked_tasks_are_spread_as_asked_for() {
-    let spread = ["unspread", "least", "spread"].map(|arm| value(arm, "fork_spread"));
+    let spread = ["unspread", "least", "spread"].map(|arm| RUN.value(arm, "fork_spread"));
     assert_eq!(spread[0], 0.0);
     assert!(spread[1] > 0.0 && spread[2] > 0.0, "{spread:?}");
 }
 
 #[test]
 fn a_sync_wakeup_takes_its_wakers_cpu_if_it_may() {
-    assert!(value("sync", "idle_sync") > 0.0);
-    assert_eq!(value("unsync", "idle_sync"), 0.0);
+    assert!(RUN.value("sync", "idle_sync") > 0.0);
+    assert_eq!(RUN.value("unsync", "idle_sync"), 0.0);
 }
 
 /// With more workers than CPUs.
 #[test]
 fn wakeups_follow_their_waker_if_they_may() {
-    assert!(value("affine", "wake_affine") > 0.0);
-    assert_eq!(value("prev", "wake_affine"), 0.0);
+    assert!(RUN.value("affine", "wake_affine") > 0.0);
+    assert_eq!(RUN.value("prev", "wake_affine"), 0.0);
 }
 
 #[test]
 fn every_arm_ended_in_peace() {
-    assert_arms_ended(&OUTCOME, JOB);
+    RUN.assert_ended();
 }
