@@ -97,7 +97,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("fork", "lab newborn --cpu 1 --hogs 2 --count 15"),
     (
         "yields",
-        "lab hogs --seconds 0.3 --hog cpu=1,yields=1,count=2",
+        "lab hogs --seconds 1 --hog cpu=1,yields=1,count=2",
     ),
     (
         "yielder",
