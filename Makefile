@@ -31,7 +31,7 @@ test-host: ## Tests that need no virtual machine
 
 test-vm: ## Tests that boot real kernels; they are fetched once into the cache
 	cargo build --release --locked --bins --example lab
-	cargo test --release --locked --test vm -- --test-threads=1
+	cargo test --release --locked --test vm -- --test-threads=64
 
 test: setup lint test-host test-vm ## All of the checks, as CI runs them
 

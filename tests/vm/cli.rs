@@ -15,6 +15,7 @@ use crate::initramfs::find_program;
 use crate::machine::Machine;
 use crate::topology::Topology;
 
+mod cores;
 mod initramfs;
 #[allow(dead_code, reason = "the tests use all of it")]
 mod kernel;

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::cores::Cores;
 use crate::initramfs::Initramfs;
 use crate::kernel::Kernel;
 use crate::outcome::{Outcome, Transcript};
@@ -39,8 +40,8 @@ const EMULATOR_FAULTS: [(&str, &str); 2] = [
 /// How often a machine is run that dies so.
 const TRIES: u32 = 3;
 
-/// How much of the guest's console an error shows.
-const CONSOLE_TAIL: usize = 40;
+/// How much of the guest's console an error shows: more than a panic with its longest call trace.
+const CONSOLE_TAIL: usize = 200;
 
 /// The machine to boot: a builder, `run` ends it.
 #[derive(Clone)]
@@ -145,6 +146,11 @@ impl Machine {
     pub fn run(&self, job: &str) -> Result<Outcome> {
         let kernel = Kernel::find(&self.minor)?
             .with_context(|| format!("no kernel {} in the archive", self.minor))?;
+        let _cores = if self.icount {
+            Cores::one()
+        } else {
+            Cores::all()
+        };
         let initramfs = self.initramfs(&kernel, job)?.pack()?;
         let mut fault = "";
         for _ in 0..TRIES {

@@ -9,6 +9,7 @@ mod bad_start;
 mod balance;
 mod cases;
 mod compare;
+mod cores;
 mod fairness;
 mod guest;
 mod harness;
