@@ -60,6 +60,7 @@ CELLS ?= hackbench,half,full,over,pipe,pipe2,pipes,pipes-across,pipes-free,hogs9
 	)burst8,burst16,burst32,burst64,spill
 PG_CELLS := $(findstring pg-,$(CELLS))
 LENGTHS ?= --request-s 4 --hogs-s 8
+KERNEL ?= 7.3
 ARGS ?=
 ARMS ?=
 
@@ -67,7 +68,7 @@ peers: setup build ## Ours, the kernel's and other sched_ext schedulers in one t
 	cargo build --release --locked --example lab --example vm
 	peers=$$(scripts/peers.sh $(PEERS)) && \
 	$(if $(PG_CELLS),postgres=$$(tests/lab/postgres/fetch.sh) &&) \
-	target/release/examples/vm run --kernel 7.3 --icount --memory 4096 --timeout 7200 \
+	target/release/examples/vm run --kernel $(KERNEL) --icount --memory 4096 --timeout 7200 \
 		$$(echo "$$peers" | sed -n 's/^./--with &/p') \
 		$(if $(PG_CELLS),--with tests/lab/postgres/serve.sh --file $$postgres=/postgres.tar) -- \
 		"$(if $(PG_CELLS),serve.sh && )lab demo --scheduler /bin/scx_eevdfx --args '$(ARGS)' $(foreach peer,$(PEERS),--arm $(peer)=/bin/$(peer)) $(ARMS) \

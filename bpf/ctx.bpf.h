@@ -26,6 +26,7 @@ struct verdict {
 	bool eligible;
 	bool searched; /* select_cpu looked for an idle CPU on this wakeup */
 	bool owes; /* it woke while it still owed (delay_dequeue) */
+	bool exec_leaves; /* see exec.bpf.h */
 };
 
 struct runq {
@@ -40,6 +41,7 @@ struct runq {
 	bool curr_idle; /* SCHED_IDLE */
 	bool staged; /* the staging queue is not empty, see ttwu.bpf.h */
 	bool preempting; /* a wakeup has won and the switch is on its way */
+	bool curr_leaves; /* for another node when the timer fires, see exec.bpf.h */
 	u32 curr_weight;
 	u64 curr_since; /* when it was last charged; 0: none of our tasks runs */
 	u64 curr_vruntime; /* as last charged */
@@ -141,6 +143,7 @@ struct task_ctx {
 	bool searched; /* select_cpu looked for an idle CPU on this wakeup */
 	bool sync; /* WF_SYNC: the waker said that it is about to sleep */
 	bool eligible; /* at its last join or charge: which queue to try first */
+	bool exec_leaves; /* it executed a program that is to start on the new home node */
 };
 
 struct {

@@ -110,6 +110,11 @@ static int hrtick_fire(void *map, u32 *cpu, struct hrtick *t)
 	if (!rq)
 		return 0;
 	rq->hrtick_at = 0;
+	if (rq->curr_leaves) {
+		rq->curr_leaves = false;
+		scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
+		return 0;
+	}
 	if (!rq->nr && rq->steal_at) {
 		scx_bpf_kick_cpu(*cpu, SCX_KICK_IDLE);
 		return 0;

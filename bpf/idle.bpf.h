@@ -134,6 +134,12 @@ static __always_inline bool waker_leaves(struct task_struct *p, s32 home, s32 th
 	return scx_bpf_test_and_clear_cpu_idle(this_cpu);
 }
 
+/* Neither idle nor accounted for: a task is on its way there, or another class runs. */
+static __always_inline u64 busy_weight(const struct runq *rq)
+{
+	return rq->eq.sum_weight ?: EEVDF_NICE_0_WEIGHT;
+}
+
 /*
  * A tie goes to the waker: it may be about to sleep, since it has just handed its work on, while the
  * previous CPU runs on. The next wakeup by the same waker finds its CPU fuller, so a crowd spreads.
@@ -155,7 +161,7 @@ static __always_inline s32 select_busy(struct task_struct *p, s32 prev_cpu, s32 
 		return prev_cpu;
 	prev_rq = runq_of(prev_cpu);
 	this_rq = runq_of(this_cpu);
-	if (!prev_rq || !this_rq || this_rq->eq.sum_weight > prev_rq->eq.sum_weight)
+	if (!prev_rq || !this_rq || busy_weight(this_rq) > busy_weight(prev_rq))
 		return prev_cpu;
 	stat_inc(STAT_WAKE_AFFINE);
 	return this_cpu;

@@ -21,7 +21,7 @@ enum numa_spill {
 	NUMA_SPILL_IDLE,
 };
 
-/* How new tasks are spread over nodes. */
+/* How new tasks and programs are spread over nodes. */
 enum spread {
 	SPREAD_OFF,
 	SPREAD_LEAST_LOADED,
@@ -66,7 +66,8 @@ struct knobs {
 	u64 migration_cost_ns; /* a task that ran is cache-hot for so long */
 	u64 balance_ns; /* busy CPUs may differ by so much service per weight; 0: no balance */
 	u64 balance_interval_ns; /* how often a busy CPU looks */
-	u8 pad[56];
+	u8 exec_balance; /* enum spread; fixed at load */
+	u8 pad[55];
 };
 
 _Static_assert(sizeof(struct knobs) == 128, "two cache lines");
@@ -148,6 +149,7 @@ enum stat_idx {
 	STAT_WAKE_AWAY,
 
 	STAT_FORK_SPREAD, /* a forked task whose home is not its parent's node */
+	STAT_EXEC_SPREAD, /* a program that was moved to another node when it was executed */
 
 	STAT_IDLE_KICK, /* an idle CPU was told that a task waits elsewhere */
 

@@ -29,6 +29,7 @@ volatile struct knobs knobs = {
 	.balance_interval_ns = 8000000,
 	.fork_balance = SPREAD_LEAST_LOADED,
 	.ttwu_queue = TTWU_QUEUE_KERNEL,
+	.exec_balance = SPREAD_OFF,
 };
 
 const volatile u64 tick_ns = 4000000; /* TICK_NSEC */

@@ -29,6 +29,7 @@
 #include "pick.bpf.h"
 #include "ttwu.bpf.h"
 #include "preempt.bpf.h"
+#include "exec.bpf.h"
 #include "dump.bpf.h"
 
 char _license[] SEC("license") = "GPL";
@@ -85,13 +86,16 @@ void BPF_STRUCT_OPS(eevdfx_runnable, struct task_struct *p, u64 enq_flags)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct runq *rq = runq_of(cpu);
 	enum eevdf_wakeup wakeup;
+	bool handed_over;
 
 	if (!tctx || !rq || tctx->on_rq)
 		return;
 	wakeup = runq_join(rq, p, tctx, cpu, (enq_flags & SCX_ENQ_WAKEUP) || tctx->forked,
 			   scx_bpf_now());
-	runq_set_verdict(rq, p, tctx, wakeup, tctx->searched);
-	if (tctx->searched && tctx->waker_cpu != bpf_get_smp_processor_id())
+	/* What the search saw may be long ago then. */
+	handed_over = tctx->searched && tctx->waker_cpu != bpf_get_smp_processor_id();
+	runq_set_verdict(rq, p, tctx, wakeup, tctx->searched && !handed_over);
+	if (handed_over)
 		stat_inc(STAT_TTWU_QUEUED);
 	tctx->searched = false;
 	tctx->sync = false;
@@ -103,6 +107,9 @@ void BPF_STRUCT_OPS(eevdfx_enqueue, struct task_struct *p, u64 enq_flags)
 	struct runq *rq = runq_of(cpu);
 	struct task_ctx *tctx;
 
+	/* It was not kept, and nobody else came: what is left here is not looked at by itself. */
+	if (enq_flags & SCX_ENQ_LAST)
+		scx_bpf_kick_cpu(cpu, 0);
 	if (!rq || rq->verdict.task != (u64)p || rq->verdict.nr_migrations != p->se.nr_migrations) {
 		enum eevdf_wakeup wakeup = EEVDF_WAKEUP_WAITS;
 
@@ -117,6 +124,8 @@ void BPF_STRUCT_OPS(eevdfx_enqueue, struct task_struct *p, u64 enq_flags)
 		runq_set_verdict(rq, p, tctx, wakeup, false);
 	}
 	rq->verdict.task = 0;
+	if (rq->verdict.exec_leaves && exec_move(p, enq_flags))
+		return;
 	queue_task(rq, p, cpu, enq_flags);
 }
 
@@ -132,8 +141,11 @@ void BPF_STRUCT_OPS(eevdfx_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		tctx = task_ctx_of(prev);
 		if (tctx && tctx->running) {
-			pick_with_prev(rq, cpu, prev, tctx);
-			return;
+			if (!tctx->exec_leaves) {
+				pick_with_prev(rq, cpu, prev, tctx);
+				return;
+			}
+			runq_charge(rq, prev, tctx);
 		}
 	}
 	if (!pick_without_prev(rq, cpu))

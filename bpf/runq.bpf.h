@@ -143,6 +143,7 @@ static __always_inline void runq_set_verdict(struct runq *rq, const struct task_
 	v->wakeup = wakeup;
 	v->searched = searched;
 	v->owes = tctx->owed;
+	v->exec_leaves = tctx->exec_leaves;
 }
 
 /* What wakeups on this CPU need to know of the task that runs from now on. Owner only. */
@@ -287,6 +288,7 @@ static __always_inline enum eevdf_wakeup runq_join(struct runq *rq, struct task_
 		vlag = task_debt_elsewhere(tctx, now);
 	tctx->owes = false;
 	tctx->owed = false;
+	tctx->exec_leaves = false;
 	tctx->cpu = cpu;
 	tctx->on_rq = true;
 	tctx->ready_at = now;

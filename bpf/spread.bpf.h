@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * On which node a forked task starts (fork_balance). The node becomes its home.
+ * On which node a forked task starts (fork_balance), or an executed program (exec_balance, exec.bpf.h). The
+ * node becomes its home.
  *
  *	round_robin	every node in turn
  *	least_loaded	the node with the most idle CPUs, if it has over SPREAD_MARGIN more than the own
@@ -94,7 +95,7 @@ static __noinline u32 least_loaded_node(struct task_struct *p, u32 own)
 	return best;
 }
 
-/* The counter is one line for the machine, written once a fork. */
+/* The counter is one line for the machine, written once a fork or exec. */
 static __noinline u32 next_node(struct task_struct *p, u32 own)
 {
 	u64 turn = __sync_fetch_and_add(&spread_turn, 1);

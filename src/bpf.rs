@@ -17,12 +17,13 @@ use anyhow::{Context, Result, bail};
 use libbpf_rs::libbpf_sys::bpf_object_open_opts;
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, OpenObject};
+use log::warn;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use scx_utils::{UEI_DUMP_PTR_MUTEX, compat, scx_ops_attach, scx_ops_load, scx_ops_open};
 
 use crate::exit::Exit;
 use crate::kconfig;
-use crate::knobs::{Knobs, TTWU_QUEUE};
+use crate::knobs::{Knobs, SPREAD, TTWU_QUEUE};
 use crate::topology::{MAX_CPUS, MAX_NODES, Topology};
 
 #[allow(
@@ -60,6 +61,9 @@ pub fn wanted_flags(knobs: &Knobs, topology: &Topology) -> Vec<(&'static str, u6
     if TTWU_QUEUE[knobs.ttwu_queue as usize] == "kernel" {
         flags.push(("ALLOW_QUEUED_WAKEUP", *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP));
     }
+    if moves_programs(knobs, topology) {
+        flags.push(("ENQ_LAST", *compat::SCX_OPS_ENQ_LAST));
+    }
     // A kernel without NUMA knows the flag but keeps one mask all the same.
     if topology.nodes.len() > 1 {
         flags.push((
@@ -68,6 +72,11 @@ pub fn wanted_flags(knobs: &Knobs, topology: &Topology) -> Vec<(&'static str, u6
         ));
     }
     flags
+}
+
+/// exec_balance has something to choose.
+fn moves_programs(knobs: &Knobs, topology: &Topology) -> bool {
+    SPREAD[knobs.exec_balance as usize] != "off" && topology.nodes.len() > 1
 }
 
 /// The opened, not yet loaded BPF object.
@@ -114,6 +123,10 @@ impl<'a> Opened<'a> {
         rodata.idle_per_node = flags & *compat::SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
         write_knobs(&mut data.knobs, knobs);
 
+        let exec = &mut self.0.progs.eevdfx_exec;
+        exec.set_autoload(moves_programs(knobs, topology));
+        exec.set_autoattach(false);
+
         let ops = self.0.struct_ops.eevdfx_ops_mut();
         ops.exit_dump_len = exit_dump_len;
         ops.flags |= flags;
@@ -133,7 +146,11 @@ impl<'a> Opened<'a> {
     pub fn load(self) -> Result<Loaded<'a>> {
         let mut skel = self.0;
         let skel = scx_ops_load!(skel, eevdfx_ops, uei)?;
-        Ok(Loaded { skel, link: None })
+        Ok(Loaded {
+            skel,
+            link: None,
+            exec_link: None,
+        })
     }
 }
 
@@ -197,6 +214,7 @@ fn write_knobs(to: &mut types::knobs, from: &Knobs) {
         balance_us,
         balance_interval_ms,
         fork_balance,
+        exec_balance,
         ttwu_queue,
     } = *from;
     to.slice_ns = slice_us * 1000;
@@ -221,6 +239,7 @@ fn write_knobs(to: &mut types::knobs, from: &Knobs) {
     to.balance_ns = balance_us * 1000;
     to.balance_interval_ns = balance_interval_ms * 1_000_000;
     to.fork_balance = fork_balance as u8;
+    to.exec_balance = exec_balance as u8;
     to.ttwu_queue = ttwu_queue as u8;
 }
 
@@ -228,6 +247,7 @@ fn write_knobs(to: &mut types::knobs, from: &Knobs) {
 pub struct Loaded<'a> {
     skel: BpfSkel<'a>,
     link: Option<Link>,
+    exec_link: Option<Link>,
 }
 
 impl Loaded<'_> {
@@ -238,11 +258,21 @@ impl Loaded<'_> {
     /// Fails when another scheduler is attached.
     pub fn attach(&mut self) -> Result<()> {
         self.link = Some(scx_ops_attach!(self.skel, eevdfx_ops)?);
+        let exec = &self.skel.progs.eevdfx_exec;
+        if exec.autoload() {
+            match exec.attach_trace() {
+                Ok(link) => self.exec_link = Some(link),
+                Err(error) => warn!(
+                    "exec_balance has no effect: cannot attach to the tracepoint sched_process_exec: {error}"
+                ),
+            }
+        }
         Ok(())
     }
 
     /// Gives the system back to the kernel's own scheduler; returns when that is done.
     pub fn detach(&mut self) {
+        self.exec_link = None;
         self.link = None;
     }
 

@@ -106,6 +106,8 @@ pub struct Knobs {
     pub balance_interval_ms: u64,
     /// Where a forked task starts, see [`SPREAD`].
     pub fork_balance: u64,
+    /// Where an executed program starts, see [`SPREAD`].
+    pub exec_balance: u64,
     /// Who queues a remote wakeup, see [`TTWU_QUEUE`].
     pub ttwu_queue: u64,
 }
@@ -113,7 +115,7 @@ pub struct Knobs {
 /// Values of numa_spill, as `enum numa_spill` in `bpf/intf.h`.
 pub const NUMA_SPILL: &[&str] = &["never", "idle_core", "idle"];
 
-/// Values of fork_balance, as `enum spread`.
+/// Values of fork_balance and exec_balance, as `enum spread`.
 pub const SPREAD: &[&str] = &["off", "least_loaded", "round_robin"];
 
 /// Values of ttwu_queue, as `enum ttwu_queue`.
@@ -185,6 +187,7 @@ impl Knobs {
             balance_us: 10_000,
             balance_interval_ms: 8,
             fork_balance: 1,
+            exec_balance: 0,
             ttwu_queue: 1,
         }
     }

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use crate::bpf::STATS_PER_CPU;
 
 /// Names of the counters, in order of enum stat_idx in bpf/intf.h (where each is explained).
-pub const LABELS: [&str; 34] = [
+pub const LABELS: [&str; 35] = [
     "enq_direct",
     "enq_preempt",
     "enq_ready",
@@ -42,6 +42,7 @@ pub const LABELS: [&str; 34] = [
     "wake_home",
     "wake_away",
     "fork_spread",
+    "exec_spread",
     "idle_kick",
     "ttwu_queued",
     "stage_drain",

@@ -4,7 +4,7 @@
 use super::{Domain, Knob, NUMA_SPILL, SPREAD, TTWU_QUEUE};
 
 /// Every knob, in the order in which help and reports show them.
-pub static KNOBS: [Knob; 23] = [
+pub static KNOBS: [Knob; 24] = [
     Knob {
         name: "slice_us",
         option: "slice-us",
@@ -320,6 +320,18 @@ pub static KNOBS: [Knob; 23] = [
         down: "near its parent: what it shares with that stays near",
         get: |k| k.fork_balance,
         set: |k, v| k.fork_balance = v,
+    },
+    Knob {
+        name: "exec_balance",
+        option: "exec-balance",
+        domain: Domain::Choice { words: SPREAD },
+        default: "off",
+        kernel: "none",
+        summary: "On which node an executed program starts",
+        up: "on the least loaded one, or on each in turn: programs spread before they touch memory",
+        down: "on the node where it was executed",
+        get: |k| k.exec_balance,
+        set: |k, v| k.exec_balance = v,
     },
     Knob {
         name: "ttwu_queue",
