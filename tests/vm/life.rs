@@ -7,11 +7,12 @@ use crate::kernel::kernels;
 /// Both on every kernel, in one boot each: a normal life, then one that ends by SIGKILL under load.
 const LIVES: &str = "
     echo before=$(state)
-    start --verbose --slice-us 6440 --no-place-lag
+    start --verbose --slice-us 6440 --no-place-lag --exec-balance least_loaded
     grep -o 'verified .*' /tmp/log
     echo during=$(state) ops=$(cat $SYS/root/ops)
     hackbench -g 2 -l 20 >/dev/null; echo work=$?
     lab hogs --hog count=12 --seconds 2 >/dev/null; echo hogs=$?
+    lab burst --programs 64 --cpu-ms 1,20 >/dev/null; echo programs=$?
     stop
     echo after=$(state)
 
@@ -53,6 +54,7 @@ fn on_every_kernel_it_loads_schedules_and_unloads_and_its_death_harms_nobody() {
             ("during", "enabled"),
             ("work", "0"),
             ("hogs", "0"),
+            ("programs", "0"),
             ("stopped", "0"),
             ("after", "disabled"),
             ("killed_work", "0"),

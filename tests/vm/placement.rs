@@ -55,7 +55,7 @@ const ARMS: &str = "
     arm spread --fork-balance round_robin -- forks
     arm least --fork-balance least_loaded -- forks
     arm exec_off --fork-balance off -- programs
-    arm exec_turns --fork-balance off --exec-balance round_robin -- programs
+    arm exec_turns --fork-balance off --exec-balance round_robin --slice-us 100000 -- programs
     arm exec_least --fork-balance off --exec-balance least_loaded -- forks
     arm stays --numa-spill never -- crowd
     arm core --numa-spill idle_core -- half_idle
@@ -96,6 +96,7 @@ fn forked_tasks_are_spread_as_asked_for() {
     assert!(spread[1] > 0.0 && spread[2] > 0.0, "{spread:?}");
 }
 
+/// With a request longer than the programs, so that the move is not that of a request's end.
 #[test]
 fn programs_are_spread_when_they_are_executed_also_alone() {
     let turns = ["exec_off", "exec_turns"].map(|arm| RUN.value(arm, "turns"));
