@@ -39,7 +39,7 @@ half_load() { lab request -t 2 -r 2 -w 0.5; }
 full_load() { lab request -t 4 -r 3; }
 over_load() { lab request -t 8 -r 0.5; }
 one_program() {
-    sh -c 'i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; read -r stat </proc/self/stat; set -- $stat; echo $((${39} / 4))'
+    sh -c 'i=0; while [ $i -lt 100 ]; do i=$((i+1)); done; read -r stat </proc/self/stat; set -- $stat; echo $((${39} / 4))'
 }
 programs() {
     for i in $(seq 12); do one_program; done >/tmp/nodes
