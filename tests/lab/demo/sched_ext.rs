@@ -133,6 +133,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 pub fn start<'a>(sched_ext: &'a SchedExt, arm: &Arm) -> Result<Running<'a>> {
     sched_ext.expect_disabled()?;
+    let seq_before = sched_ext.enable_seq();
     let log = sys::memfd()?;
     let mut command = Command::new(&arm.command[0]);
     command
@@ -153,7 +154,11 @@ pub fn start<'a>(sched_ext: &'a SchedExt, arm: &Arm) -> Result<Running<'a>> {
         enable_seq: String::new(),
     };
     let deadline_ns = monotonic_ns() + ATTACH_NS;
-    while sched_ext.state() != "enabled" || sched_ext.ops().is_empty() {
+    // The kernel counts an attachment a moment after it says that it is enabled.
+    while sched_ext.state() != "enabled"
+        || sched_ext.ops().is_empty()
+        || sched_ext.enable_seq() == seq_before
+    {
         if let Some(status) = running.child.try_wait()? {
             bail!(
                 "{} ended before it was in charge ({status}): {}",
@@ -303,12 +308,13 @@ mod tests {
         }
     }
 
-    /// A shell script in the part of a scheduler: attaches, and on SIGTERM detaches and exits with `code`.
+    /// A shell script in the part of a scheduler: attaches, counted a moment after it is enabled as the
+    /// kernel does, and on SIGTERM detaches and exits with `code`.
     fn actor(dir: &std::path::Path, ops: &str, code: u8) -> Arm {
         let dir = dir.display();
         let script = format!(
             "trap 'echo disabled >{dir}/state; exit {code}' TERM; echo {ops} >{dir}/root/ops; \
-             echo enabled >{dir}/state; while :; do sleep 0.02; done"
+             echo enabled >{dir}/state; sleep 0.1; echo 2 >{dir}/enable_seq; while :; do sleep 0.02; done"
         );
         Arm {
             name: "actor".into(),
@@ -331,8 +337,9 @@ mod tests {
         let sysfs = FakeSysfs::new("leaves", "disabled\n");
         let sched_ext = SchedExt::new(&sysfs.0);
         let mut running = start(&sched_ext, &actor(&sysfs.0, "eevdfx_1", 0)).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
         running.expect_in_charge().unwrap();
-        std::fs::write(sysfs.0.join("enable_seq"), "2\n").unwrap();
+        std::fs::write(sysfs.0.join("enable_seq"), "3\n").unwrap();
         assert!(running.expect_in_charge().is_err());
         running.stop().unwrap();
         assert_eq!(sched_ext.state(), "disabled");
