@@ -14,6 +14,7 @@
 
 #include "intf.h"
 #include "eevdf.h"
+#include "slices.h"
 #include "knobs.bpf.h"
 #include "ctx.bpf.h"
 #include "task.bpf.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! bpf/eevdf.h as safe Rust functions.
+//! bpf/eevdf.h and bpf/slices.h as safe Rust functions.
 
 /// `struct eevdf_rq`.
 #[repr(C)]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The host's copy of bpf/eevdf.h, with a linkable name for each function that the tests call. Built by
- * build.rs with -fsanitize=undefined: signed overflow and bad shifts trap.
+ * The host's copy of bpf/eevdf.h and bpf/slices.h, with a linkable name for each function that the tests
+ * call. Built by build.rs with -fsanitize=undefined: signed overflow and bad shifts trap.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,6 +14,7 @@ typedef int32_t s32;
 typedef int64_t s64;
 
 #include "eevdf.h"
+#include "slices.h"
 
 /* clang-format off */
 #define EXPORT(ret, name, params, args) \
