@@ -96,7 +96,7 @@ fn forked_tasks_are_spread_as_asked_for() {
     assert!(spread[1] > 0.0 && spread[2] > 0.0, "{spread:?}");
 }
 
-/// With a request longer than the programs, so that the move is not that of a request's end.
+/// The programs are shorter than a tick and than their request, so that neither of them makes the move.
 #[test]
 fn programs_are_spread_when_they_are_executed_also_alone() {
     let turns = ["exec_off", "exec_turns"].map(|arm| RUN.value(arm, "turns"));
