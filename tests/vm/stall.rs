@@ -45,8 +45,8 @@ fn a_task_whose_share_is_tiny_does_not_get_everyone_ejected() {
         .success();
     assert_was_on_to_the_end(&outcome);
     assert_quiet(&outcome.dmesg);
-    assert_eq!(outcome.value("outside"), Some("0"), "{}", outcome.output);
-    // Every 200 ms it is due, if it was preempted inside.
-    let inside: u32 = outcome.get("inside").unwrap();
-    assert!(inside >= 3, "{}", outcome.output);
+    // Every 200 ms it is due, if it was preempted inside. A write has short RCU read-side sections of its own, so a
+    // tick may preempt the other one inside as well, once in a while.
+    let [outside, inside]: [u32; 2] = ["outside", "inside"].map(|key| outcome.get(key).unwrap());
+    assert!(inside >= 3 && outside * 3 <= inside, "{}", outcome.output);
 }
