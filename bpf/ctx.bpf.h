@@ -26,6 +26,7 @@ struct verdict {
 	bool eligible;
 	bool searched; /* select_cpu looked for an idle CPU on this wakeup */
 	bool owes; /* it woke while it still owed (delay_dequeue) */
+	bool sync; /* by a waker on this CPU that announced its sleep */
 	bool exec_leaves; /* see exec.bpf.h */
 };
 

@@ -4,7 +4,8 @@
  * (spread.bpf.h). The search, each outcome counted:
  *
  *	the waker's CPU	  if the waker says that it is about to sleep (wake_sync), nobody else is there,
- *			  and the previous CPU is not an idle one that shares its cache
+ *			  and the previous CPU is not an idle one that shares its cache; of another node
+ *			  only if none idles at home and numa_spill allows it
  *	the home node	  the kernel's search: the previous CPU if its core is idle as a whole, an idle
  *			  core of its LLC, of the node; then the same with idle CPUs
  *	other nodes	  nearest first, as far as numa_spill allows
@@ -123,11 +124,11 @@ static __always_inline s32 task_home(struct task_struct *p, struct task_ctx *tct
  * Is the waker's CPU about to be free? Or idle, when an interrupt wakes. An exiting waker does not say
  * when it sleeps.
  */
-static __always_inline bool waker_leaves(struct task_struct *p, s32 home, s32 this_cpu)
+static __always_inline bool waker_leaves(struct task_struct *p, s32 this_cpu)
 {
 	struct runq *rq = runq_of(this_cpu);
 
-	if (!rq || !same_node(home, this_cpu) || !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
+	if (!rq || !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
 		return false;
 	if (rq->curr_since)
 		return rq->nr == 1 && !(bpf_get_current_task_btf()->flags & PF_EXITING);
@@ -171,15 +172,16 @@ static __always_inline s32 select_busy(struct task_struct *p, s32 prev_cpu, s32 
 static __always_inline s32 search(struct task_struct *p, s32 prev_cpu, s32 home, u64 wake_flags,
 				  enum stat_idx *stat)
 {
+	bool sync = (wake_flags & SCX_WAKE_SYNC) && knobs.wake_sync;
 	s32 this_cpu = bpf_get_smp_processor_id();
 	s32 cpu;
 
-	if ((wake_flags & SCX_WAKE_SYNC) && knobs.wake_sync) {
+	if (sync) {
 		if (same_llc(home, this_cpu) && scx_bpf_test_and_clear_cpu_idle(home)) {
 			*stat = home == prev_cpu ? STAT_IDLE_PREV : STAT_IDLE_LLC;
 			return home;
 		}
-		if (waker_leaves(p, home, this_cpu)) {
+		if (same_node(home, this_cpu) && waker_leaves(p, this_cpu)) {
 			*stat = STAT_IDLE_SYNC;
 			return this_cpu;
 		}
@@ -196,6 +198,10 @@ static __always_inline s32 search(struct task_struct *p, s32 prev_cpu, s32 home,
 		}
 	}
 	if (idle_per_node) {
+		if (sync && knobs.numa_spill == NUMA_SPILL_IDLE && waker_leaves(p, this_cpu)) {
+			*stat = STAT_IDLE_SYNC;
+			return this_cpu;
+		}
 		*stat = STAT_IDLE_REMOTE;
 		/* Away already: rather there than on the move again. */
 		if (prev_cpu != home && knobs.numa_spill == NUMA_SPILL_IDLE &&

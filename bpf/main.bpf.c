@@ -96,6 +96,7 @@ void BPF_STRUCT_OPS(eevdfx_runnable, struct task_struct *p, u64 enq_flags)
 	/* What the search saw may be long ago then. */
 	handed_over = tctx->searched && tctx->waker_cpu != bpf_get_smp_processor_id();
 	runq_set_verdict(rq, p, tctx, wakeup, tctx->searched && !handed_over);
+	rq->verdict.sync = tctx->sync && !handed_over && tctx->waker_cpu == cpu;
 	if (handed_over)
 		stat_inc(STAT_TTWU_QUEUED);
 	tctx->searched = false;

@@ -49,14 +49,15 @@ static __always_inline bool beats_curr(const struct runq *rq)
  * the tick that ends it, and they ask direct_wins() first. If somebody joins meanwhile @p may no longer be
  * the pick: check_direct() looks when it runs.
  *
- * Only a task that cannot run elsewhere: another one must stay where an idle CPU can take it.
+ * Only a task that cannot run elsewhere, or whose waker has announced its sleep: another one must stay where
+ * an idle CPU can take it. A waker that does not keep its word keeps it to the end of its request.
  */
 static __always_inline bool may_wait_direct(const struct runq *rq, const struct task_struct *p)
 {
 	if (rq->nr != 2 || !rq->curr_since || rq->preempting || rq->next ||
 	    rq->verdict.wakeup == EEVDF_WAKEUP_PICK)
 		return false;
-	return is_bound(p);
+	return rq->verdict.sync || is_bound(p);
 }
 
 /* @p runs. If it came without a pick and somebody joined meanwhile, let the pick decide. */

@@ -142,6 +142,7 @@ static __always_inline void runq_set_verdict(struct runq *rq, const struct task_
 	v->eligible = tctx->eligible;
 	v->wakeup = wakeup;
 	v->searched = searched;
+	v->sync = false;
 	v->owes = tctx->owed;
 	v->exec_leaves = tctx->exec_leaves;
 }

@@ -25,6 +25,9 @@ const NO_TURNS: f64 = 3.0;
 /// 219 to 469 where a wakee that was sent to a CPU on its way to be busy waited for it while others idled.
 const FULL_WAIT_US: f64 = 200.0;
 
+/// How often pairs that have a CPU to themselves are handed over directly, for each time they are not; thousands were seen.
+const DIRECT_FACTOR: f64 = 10.0;
+
 /// `crowd`: two tasks of node 0, a second of hogs there. `half_idle` occupies a thread of each core of node 1 for longer.
 const WORDS: &str = "
 crowd() { lab spill --tasks 2 --hogs 1 --seconds 0.3 0.7 1; }
@@ -120,6 +123,15 @@ fn nobody_waits_long_for_a_cpu_that_is_about_to_be_busy() {
 fn a_sync_wakeup_takes_its_wakers_cpu_if_it_may() {
     assert!(RUN.value("sync", "idle_sync") > 0.0);
     assert_eq!(RUN.value("unsync", "idle_sync"), 0.0);
+}
+
+/// As many pairs as CPUs, half of them with their homes on different nodes: none of them idles.
+#[test]
+fn a_sync_wakeup_of_a_pair_alone_needs_no_pick() {
+    let nr = ["enq_direct", "enq_ready", "enq_wait"].map(|stat| RUN.value("sync", stat));
+    assert!(nr[0] > DIRECT_FACTOR * (nr[1] + nr[2]), "{nr:?}");
+    let nr = ["idle_sync", "idle_none"].map(|stat| RUN.value("sync", stat));
+    assert!(nr[0] > DIRECT_FACTOR * nr[1], "{nr:?}");
 }
 
 /// With more workers than CPUs.
